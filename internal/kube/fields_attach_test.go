@@ -18,6 +18,7 @@ func TestAttachedVolumeFields(t *testing.T) {
 	}
 	csi := pv(corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "d", VolumeHandle: "h"}})
 	inTree := pv(corev1.PersistentVolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "vol-1"}})
+	inTree.Labels = map[string]string{corev1.LabelTopologyZone: "a"}
 	for _, pv := range []**corev1.PersistentVolume{&csi, &inTree} {
 		out, err := trim(*pv)
 		if err != nil {
@@ -32,7 +33,8 @@ func TestAttachedVolumeFields(t *testing.T) {
 	if csi.Spec.CSI == nil || csi.Spec.CSI.VolumeHandle != "h" || csi.Spec.CSI.Driver != "d" {
 		t.Errorf("got %+v", csi.Spec)
 	}
-	if inTree.Spec.AWSElasticBlockStore == nil || inTree.Spec.AWSElasticBlockStore.VolumeID != "vol-1" {
+	if inTree.Spec.AWSElasticBlockStore == nil || inTree.Spec.AWSElasticBlockStore.VolumeID != "vol-1" ||
+		inTree.Labels[corev1.LabelTopologyZone] != "a" {
 		t.Errorf("got %+v", inTree.Spec)
 	}
 }

@@ -45,7 +45,11 @@ func keepVolume(from, to *corev1.PersistentVolume) {
 
 // AttachedVolumeFields are what the attach-detach controller reads of a bound volume besides: driver
 // and handle, or the in-tree source from which these are translated.
-var AttachedVolumeFields = Reads(func(from, to *corev1.PersistentVolume) { keepHandle(from, to) })
+var AttachedVolumeFields = Reads(func(from, to *corev1.PersistentVolume) {
+	if keepHandle(from, to) == nil { // a migrated volume is translated from its labels too: the zone of a GCE disk
+		to.Labels = from.Labels
+	}
+})
 
 // keepHandle keeps driver and handle, and returns where they are. Of a volume that is not CSI it
 // keeps the source, and returns nil.

@@ -36,6 +36,12 @@ func TestReleaseLeavesNothingToWaitFor(t *testing.T) {
 		if err := mayCall(t, j.Journal, "uid-4"); err != nil {
 			t.Errorf("what a run has made it may not delete: %v", err)
 		}
+		if err := j.Discard(t.Context(), "uid-4", "h"); err != nil {
+			t.Errorf("the handle of what a run deletes is not recorded: %v", err)
+		}
+		if err := j.Discard(t.Context(), "uid-3", "h"); !errors.Is(err, errEnding) {
+			t.Errorf("a deletion may begin while the process ends: %v", err)
+		}
 		if err := j.Resolve(t.Context(), "uid-4"); err != nil {
 			t.Fatal(err)
 		}

@@ -49,11 +49,16 @@ func (j *Journal) Note(claim types.UID, known intent.Known) {
 }
 
 // Resolve resolves the entry of a claim. The next write removes it from the Lease; after a crash
-// before that, the next leader resolves it again.
+// before that, the next leader resolves it again. An entry with a handle is removed soon, so that
+// the next leader does not delete a volume that another cluster has made under the same id.
 func (j *Journal) Resolve(_ context.Context, claim types.UID) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	e, _ := j.book.Get(claim)
 	j.book.Resolve(claim, time.Now())
+	if e.Known.Handle != "" {
+		j.writeSoon()
+	}
 	return nil
 }
 

@@ -148,7 +148,7 @@ func (j *Journal) Discard(ctx context.Context, claim types.UID, handle string) e
 func (j *Journal) announce(claim types.UID, handle string) (<-chan error, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.over(); err != nil {
+	if err := j.mayFinish(claim); err != nil {
 		return nil, err
 	}
 	if !j.book.Discard(claim, handle) || j.memory {
@@ -254,7 +254,7 @@ func (j *Journal) Hold(ctx context.Context, claim types.UID) (context.Context, c
 func (j *Journal) hold(claim types.UID, most time.Duration) (until time.Time, written <-chan error, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.over(); err != nil && (j.ended != nil || !j.calling[claim]) { // a run with a call may finish
+	if err := j.mayFinish(claim); err != nil {
 		return time.Time{}, nil, err
 	}
 	_, open := j.book.Get(claim)
@@ -271,6 +271,15 @@ func (j *Journal) hold(claim types.UID, most time.Duration) (until time.Time, wr
 	}
 	j.calling[claim] = true
 	return until, nil, nil
+}
+
+// mayFinish returns an error while the process ends, unless a run of the claim has called the driver: it
+// may finish. The caller holds mu.
+func (j *Journal) mayFinish(claim types.UID) error {
+	if err := j.over(); err != nil && (j.ended != nil || !j.calling[claim]) {
+		return err
+	}
+	return nil
 }
 
 // Done says that the run which called the driver for a claim has ended, with or without an outcome.
