@@ -28,7 +28,7 @@ func Apply(
 		st.Conditions = replaced(st.Conditions, newCondition(corev1.PersistentVolumeClaimResizing, "", now))
 		delete(changed.Annotations, names.AnnNodeExpansionNotRequired)
 	case HandToNode:
-		if !isInFlight(claim, a.Size) {
+		if !isInFlight(claim, a.Size) || hasExpanded(claim, a.Size) {
 			break
 		}
 		setState(st, corev1.PersistentVolumeClaimNodeResizePending)
@@ -61,6 +61,13 @@ func Apply(
 		return nil, false
 	}
 	return changed, true
+}
+
+// hasExpanded reports whether the node has expanded already: it may do so as soon as the
+// PersistentVolume has the new capacity, before the claim says that it must.
+func hasExpanded(claim *corev1.PersistentVolumeClaim, size resource.Quantity) bool {
+	capacity, known := claim.Status.Capacity[corev1.ResourceStorage]
+	return known && capacity.Cmp(size) >= 0
 }
 
 // isInFlight reports whether the status names the size of the call to the driver.
