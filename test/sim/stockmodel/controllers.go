@@ -29,9 +29,12 @@ const (
 )
 
 // Run works until ctx ends.
-func (c *Controllers) Run(ctx context.Context) {
+func (c *Controllers) Run(ctx context.Context) { run(ctx, c.Server, c.step) }
+
+// run repeats step after each change of the API server's objects, until it has nothing to do.
+func run(ctx context.Context, server *apiserver.Server, step func(context.Context) bool) {
 	wake := make(chan struct{}, 1)
-	c.Server.Listen(wake)
+	server.Listen(wake)
 	wake <- struct{}{}
 	for {
 		select {
@@ -40,7 +43,7 @@ func (c *Controllers) Run(ctx context.Context) {
 		case <-wake:
 		}
 		time.Sleep(reaction)
-		for ctx.Err() == nil && c.step(ctx) {
+		for ctx.Err() == nil && step(ctx) {
 			time.Sleep(pace)
 		}
 	}

@@ -30,22 +30,7 @@ type Provisioner struct {
 const call = 2170 * time.Microsecond
 
 // Run works until ctx ends.
-func (p *Provisioner) Run(ctx context.Context) {
-	wake := make(chan struct{}, 1)
-	p.Server.Listen(wake)
-	wake <- struct{}{}
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-wake:
-		}
-		time.Sleep(reaction)
-		for ctx.Err() == nil && p.step(ctx) {
-			time.Sleep(pace)
-		}
-	}
-}
+func (p *Provisioner) Run(ctx context.Context) { run(ctx, p.Server, p.step) }
 
 // step does the next action for one object, and reports whether there was one.
 func (p *Provisioner) step(ctx context.Context) bool {
