@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/reclaim"
+	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 )
 
@@ -33,8 +34,6 @@ type volumeList struct {
 }
 
 const (
-	// pageSize bounds the memory of one list.
-	pageSize = 500
 	// pauseFactor times the duration of a list is the pause before the next one, at most maxPause,
 	// if the list was for a retry: while a driver is down there are retries all the time, and they
 	// must not load the API server.
@@ -107,9 +106,9 @@ func (c *Controller) allVolumes() client.Reader {
 // listVolumes adds the names of the driver's volumes to the requested handles. All pages have one
 // resourceVersion.
 func (c *Controller) listVolumes(ctx context.Context, into map[string][]string) error {
-	for more := ""; ; {
-		var page corev1.PersistentVolumeList
-		if err := c.allVolumes().List(ctx, &page, client.Limit(pageSize), client.Continue(more)); err != nil {
+	newPage := func() *corev1.PersistentVolumeList { return &corev1.PersistentVolumeList{} }
+	for page, err := range kube.Pages(ctx, c.allVolumes(), newPage) {
+		if err != nil {
 			return fmt.Errorf("list the PersistentVolumes, to know which have the handle of one that is to be deleted: %w", err)
 		}
 		for i := range page.Items {
@@ -118,8 +117,6 @@ func (c *Controller) listVolumes(ctx context.Context, into map[string][]string) 
 				into[handle] = append(names, page.Items[i].Name)
 			}
 		}
-		if more = page.Continue; more == "" {
-			return nil
-		}
 	}
+	return nil
 }

@@ -18,6 +18,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	corereclaim "github.com/purser-csi/purser/internal/core/reclaim"
+	"github.com/purser-csi/purser/internal/kube"
 )
 
 // D-37: a new leader with a stale cache would delete a released volume although another
@@ -103,7 +104,7 @@ func TestListOfSeveralPages(t *testing.T) {
 	r.Live = interceptor.NewClient(r.api.(client.WithWatch), interceptor.Funcs{
 		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			asked := (&client.ListOptions{}).ApplyOptions(opts)
-			if asked.Limit != pageSize || asked.Raw != nil {
+			if asked.Limit != kube.PageSize || asked.Raw != nil {
 				t.Errorf("asked for %+v", asked)
 			}
 			list.(*corev1.PersistentVolumeList).Items = pages[asked.Continue]

@@ -42,19 +42,15 @@ func (c *Controller) fromSweep(ctx context.Context, q queue) error {
 // until they are, this process does not know what a previous one protected.
 const sweepAgain = 10 * time.Second
 
-// sweepPage is how many VolumeSnapshots one request lists.
-const sweepPage = 500
-
 // sweep reports whether the API server has answered: with a list, or that there is none for us.
 func (c *Controller) sweep(ctx context.Context, q queue) (answered bool) {
-	var page snapshotv1.VolumeSnapshotList
-	for {
-		err := c.Live.List(ctx, &page, client.Limit(sweepPage), client.Continue(page.Continue))
+	newPage := func() *snapshotv1.VolumeSnapshotList { return &snapshotv1.VolumeSnapshotList{} }
+	for page, err := range kube.Pages(ctx, c.Live, newPage) {
 		switch {
 		case kube.IsUnserved(err) || ctx.Err() != nil:
 			return true
 		case err != nil:
-			logr.FromContextOrDiscard(ctx).V(sweepVerbosity(err)).Info("cannot list VolumeSnapshots; a finalizer that a former process left stays",
+			logr.FromContextOrDiscard(ctx).V(sweepVerbosity(err)).Info("cannot list VolumeSnapshots; a finalizer that a previous process left stays",
 				"problem", err.Error())
 			return apierrors.IsForbidden(err)
 		}
@@ -65,10 +61,8 @@ func (c *Controller) sweep(ctx context.Context, q queue) (answered bool) {
 				q.Add(ref)
 			}
 		}
-		if page.Continue == "" {
-			return true
-		}
 	}
+	return true
 }
 
 // sweepVerbosity is high for the permission that upstream's role need not have (RB-5).
