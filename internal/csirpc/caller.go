@@ -57,7 +57,9 @@ const (
 // Call is one call to the driver.
 type Call struct {
 	Method string // of the RPC, such as CreateVolume
-	Volume string // name of the PersistentVolume, or the name in a request that creates one
+	// Volume is the name of the PersistentVolume, or the name in a request that creates one; empty for
+	// a call about no volume.
+	Volume string
 	Handle string // of the volume; empty when it is not known yet
 	// Migrated says that the volume is one of an in-tree plugin, for the label of the metrics (ME-4).
 	Migrated bool
@@ -125,7 +127,7 @@ func (f *Failure) EffectCode() codes.Code {
 //
 // All that a step takes is given back when Do returns.
 func (c *Caller) Do(ctx context.Context, call Call) *Failure {
-	end, err := c.cfg.Locks.Begin(call.Method, call.Volume, call.Handle)
+	end, err := c.lock(call)
 	if err != nil {
 		return notSent(StepLock, err)
 	}
@@ -160,6 +162,14 @@ func (c *Caller) Do(ctx context.Context, call Call) *Failure {
 		}
 	}
 	return nil
+}
+
+// lock locks the volume of a call. A call about no volume, such as ListVolumes, has none.
+func (c *Caller) lock(call Call) (end func(), err error) {
+	if call.Volume == "" && call.Handle == "" {
+		return func() {}, nil
+	}
+	return c.cfg.Locks.Begin(call.Method, call.Volume, call.Handle)
 }
 
 func notSent(step Step, err error) *Failure {

@@ -18,14 +18,14 @@ type Listing struct {
 const MostPages = 10_000
 
 // ListVolumes calls each with all volumes that the driver lists. An entry can be nil.
-func ListVolumes(
+func (c *Caller) ListVolumes(
 	ctx context.Context, driver csi.ControllerClient, l Listing, each func(*csi.ListVolumesResponse_Entry),
 ) error {
 	token := ""
 	for range MostPages {
-		page, err := l.page(ctx, driver, token)
-		if err != nil {
-			return fmt.Errorf("ListVolumes: %w", err)
+		page, failure := c.page(ctx, driver, l, token)
+		if failure != nil {
+			return fmt.Errorf("ListVolumes: %s", failure.Words)
 		}
 		for _, entry := range page.GetEntries() {
 			each(entry)
@@ -37,10 +37,15 @@ func ListVolumes(
 	return fmt.Errorf("ListVolumes: no end after %d pages", MostPages)
 }
 
-func (l Listing) page(
-	ctx context.Context, driver csi.ControllerClient, token string,
-) (*csi.ListVolumesResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.Timeout)
-	defer cancel()
-	return driver.ListVolumes(ctx, &csi.ListVolumesRequest{StartingToken: token, MaxEntries: l.Entries})
+func (c *Caller) page(
+	ctx context.Context, driver csi.ControllerClient, l Listing, token string,
+) (page *csi.ListVolumesResponse, failure *Failure) {
+	failure = c.Do(ctx, Call{
+		Method: "ListVolumes", Timeout: l.Timeout,
+		Send: func(ctx context.Context, _ map[string]string) (err error) {
+			page, err = driver.ListVolumes(ctx, &csi.ListVolumesRequest{StartingToken: token, MaxEntries: l.Entries})
+			return err
+		},
+	})
+	return page, failure
 }

@@ -21,6 +21,7 @@ import (
 type Config struct {
 	Cached   client.Reader
 	CSI      csi.ControllerClient
+	Calls    *csirpc.Caller
 	Driver   string        // only its PersistentVolumes count
 	Interval time.Duration // between two comparisons; an orphan is found by the second
 	Timeout  time.Duration // of one call to the driver
@@ -99,7 +100,7 @@ func (a *Audit) view(ctx context.Context) (view orphan.View, err error) {
 }
 
 func (a *Audit) list(ctx context.Context) (listed []string, err error) {
-	err = csirpc.ListVolumes(ctx, a.CSI, csirpc.Listing{Timeout: a.Timeout}, func(entry *csi.ListVolumesResponse_Entry) {
+	err = a.Calls.ListVolumes(ctx, a.CSI, csirpc.Listing{Timeout: a.Timeout}, func(entry *csi.ListVolumesResponse_Entry) {
 		listed = append(listed, entry.GetVolume().GetVolumeId())
 	})
 	return listed, err

@@ -21,7 +21,13 @@ import (
 	"github.com/purser-csi/purser/internal/core/intent"
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/telemetry"
 )
+
+// calls makes the calls to the driver.
+func calls() *csirpc.Caller {
+	return csirpc.NewCaller(csirpc.CallerConfig{InFlight: telemetry.NewGauge(prometheus.NewRegistry(), telemetry.MetricInFlight)})
+}
 
 // pages is a driver that lists one volume per page.
 type pages struct {
@@ -114,7 +120,7 @@ func FuzzListVolumes(f *testing.F) {
 			}
 			o.pages = append(o.pages, page)
 		}
-		a := New(Config{Cached: api, CSI: o, Driver: "ours", Timeout: time.Minute, Journal: &record{}, Orphans: prometheus.NewGauge(prometheus.GaugeOpts{Name: "orphans"})})
+		a := New(Config{Cached: api, Calls: calls(), CSI: o, Driver: "ours", Timeout: time.Minute, Journal: &record{}, Orphans: prometheus.NewGauge(prometheus.GaugeOpts{Name: "orphans"})})
 		if err := a.look(t.Context()); err != nil && o.asked != csirpc.MostPages {
 			t.Errorf("%v after %d pages", err, o.asked)
 		}
@@ -129,7 +135,7 @@ func TestAudit(t *testing.T) {
 		).Build()
 		found := prometheus.NewGauge(prometheus.GaugeOpts{Name: "orphans"})
 		record := &record{}
-		a := New(Config{Cached: api, CSI: driver, Journal: record, Driver: "ours", Interval: time.Minute, Timeout: time.Second, Orphans: found})
+		a := New(Config{Cached: api, Calls: calls(), CSI: driver, Journal: record, Driver: "ours", Interval: time.Minute, Timeout: time.Second, Orphans: found})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- a.Start(ctx) }()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/provision"
+	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
 	"github.com/purser-csi/purser/internal/world"
@@ -57,12 +59,17 @@ func (o *ownerships) watch() toolscache.ResourceEventHandler {
 // checkRoom calls GetCapacity until one topology has room (N-6).
 func (c *Controller) checkRoom(ctx context.Context, s provision.Snapshot, check provision.CheckRoom) (next, error) {
 	for _, request := range check.Requests {
-		bounded, cancel := context.WithTimeout(ctx, c.Timeout)
-		response, err := c.CSI.GetCapacity(bounded, request)
-		cancel()
-		if err != nil {
+		var response *csi.GetCapacityResponse
+		failure := c.caller.Do(ctx, csirpc.Call{
+			Method: "GetCapacity", Volume: s.Key.String(), Timeout: c.Timeout,
+			Send: func(ctx context.Context, _ map[string]string) (err error) {
+				response, err = c.CSI.GetCapacity(ctx, request)
+				return err
+			},
+		})
+		if failure != nil {
 			logr.FromContextOrDiscard(ctx).Info("the driver does not say how much room there is; the claim is taken without that",
-				telemetry.KeyClaim, s.Key.String(), "problem", err.Error())
+				telemetry.KeyClaim, s.Key.String(), "problem", failure.Words)
 			return nil, ctx.Err()
 		}
 		if response.GetAvailableCapacity() >= check.Bytes {

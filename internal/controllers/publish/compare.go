@@ -49,7 +49,7 @@ func (c *Controller) compare(ctx context.Context) error {
 	}
 	volumes := map[string]publishing.Listed{}
 	listing := csirpc.Listing{Timeout: c.Timeout, Entries: c.Compare.Entries}
-	err = csirpc.ListVolumes(ctx, c.CSI, listing, func(entry *csi.ListVolumesResponse_Entry) {
+	err = c.caller.ListVolumes(ctx, c.CSI, listing, func(entry *csi.ListVolumesResponse_Entry) {
 		if id := entry.GetVolume().GetVolumeId(); id != "" {
 			volumes[id] = publishing.Listed{
 				Nodes: entry.GetStatus().GetPublishedNodeIds(), Silent: entry.GetStatus() == nil,

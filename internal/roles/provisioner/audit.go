@@ -9,12 +9,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/purser-csi/purser/internal/controllers/orphanreport"
+	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
 // audit registers the audit of orphaned volumes if --orphan-audit-interval is set and the driver
 // supports ListVolumes.
-func (w *builder) audit(ctx context.Context, journal orphanreport.Journal) error {
+func (w *builder) audit(
+	ctx context.Context, journal orphanreport.Journal, inFlight *prometheus.GaugeVec,
+) error {
 	if w.role.Journal.OrphanAudit == 0 {
 		return nil
 	}
@@ -29,6 +32,7 @@ func (w *builder) audit(ctx context.Context, journal orphanreport.Journal) error
 	w.Registry.MustRegister(orphans)
 	err := w.Manager.Add(orphanreport.New(orphanreport.Config{
 		Cached: w.Manager.GetClient(), CSI: w.Conn.Controller(), Driver: w.Driver.Name, Journal: journal,
+		Calls:    csirpc.NewCaller(csirpc.CallerConfig{Locks: w.role.Locks, InFlight: inFlight}),
 		Interval: w.role.Journal.OrphanAudit, Timeout: w.role.Timeout, Orphans: orphans,
 	}))
 	if err != nil {

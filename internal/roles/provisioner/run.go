@@ -123,7 +123,7 @@ func (w *builder) controllers(ctx context.Context) error {
 		}
 	}
 	telemetry.NewOldest(w.Registry, claims.Oldest)
-	return w.audit(ctx, journal)
+	return w.audit(ctx, journal, measures.InFlight)
 }
 
 // settings returns the settings of all controllers of the role.
