@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/purser-csi/purser/internal/reconcile"
 )
 
 // provisionedClaims has the claims for which this process has provisioned a volume, until the
@@ -38,27 +40,15 @@ func (f *provisionedClaims) forget(uid types.UID) {
 	delete(f.uids, uid)
 }
 
-// claimSeen returns the claim of an informer event, also of a tombstone.
-func claimSeen(in any) (*corev1.PersistentVolumeClaim, bool) {
-	if tombstone, ok := in.(toolscache.DeletedFinalStateUnknown); ok {
-		in = tombstone.Obj
-	}
-	claim, ok := in.(*corev1.PersistentVolumeClaim)
-	return claim, ok
-}
-
 // onBoundOrDeleted calls the functions for each claim that the informer shows bound or deleted.
 func onBoundOrDeleted(tell ...func(types.UID)) toolscache.ResourceEventHandler {
-	see := func(in any, gone bool) {
-		if claim, ok := claimSeen(in); ok && (gone || claim.Spec.VolumeName != "") {
-			for _, t := range tell {
-				t(claim.UID)
-			}
+	return reconcile.InformerHandler(func(change reconcile.Change[*corev1.PersistentVolumeClaim]) {
+		claim := change.Object()
+		if !change.IsDeleted() && claim.Spec.VolumeName == "" {
+			return
 		}
-	}
-	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(in any) { see(in, false) },
-		UpdateFunc: func(_, in any) { see(in, false) },
-		DeleteFunc: func(in any) { see(in, true) },
-	}
+		for _, t := range tell {
+			t(claim.UID)
+		}
+	})
 }

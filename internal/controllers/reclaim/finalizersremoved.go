@@ -7,6 +7,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/purser-csi/purser/internal/core/reclaim"
+	"github.com/purser-csi/purser/internal/reconcile"
 )
 
 // finalizersRemoved has the volumes whose finalizer this process removed, until the informer shows
@@ -107,12 +108,9 @@ func (all orderedHandlers) OnDelete(in any) {
 }
 
 func (r *finalizersRemoved) handler() toolscache.ResourceEventHandler {
-	return toolscache.ResourceEventHandlerFuncs{DeleteFunc: func(in any) {
-		if tombstone, ok := in.(toolscache.DeletedFinalStateUnknown); ok {
-			in = tombstone.Obj
+	return reconcile.InformerHandler(func(c reconcile.Change[*corev1.PersistentVolume]) {
+		if c.IsDeleted() {
+			r.remove(c.Old)
 		}
-		if pv, ok := in.(*corev1.PersistentVolume); ok {
-			r.remove(pv)
-		}
-	}}
+	})
 }

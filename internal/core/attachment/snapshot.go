@@ -148,8 +148,8 @@ type Tell struct {
 	Pods    []*corev1.Pod
 	Event   Event
 	Message string
-	// Once names what the event is about: it is emitted again only if this changes, or while it
-	// lasts after a long time.
+	// Once names what the event is about: a pod that got this event last does not get it again. A
+	// controller that repeats events after a time would repeat that a volume was attached.
 	Once string
 }
 
