@@ -38,7 +38,7 @@ var gateTable = cli.GateTable{
 		"MutableCSINodeAllocatableCount": {Default: true, PreRelease: featuregate.GA},
 		sidecar.GateReleaseLease:         {Default: true, PreRelease: featuregate.Alpha},
 	},
-	Ignored: cli.ServerGates,
+	Ignored: cli.LibraryGates,
 	Fixed:   []featuregate.Feature{"MutableCSINodeAllocatableCount"},
 }
 

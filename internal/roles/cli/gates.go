@@ -89,7 +89,7 @@ func (g *Gates) setOne(known map[string]bool, name string, on bool) error {
 		return nil
 	}
 	if slices.Contains(g.table.Ignored, name) {
-		g.notices.Add("--feature-gates="+name, "the gate is one of the API server's and has no effect here")
+		g.notices.Add("--feature-gates="+name, "the gate is one of a Kubernetes library and has no effect here")
 		return nil
 	}
 	if feature == GateAllAlpha || feature == GateAllBeta {

@@ -28,7 +28,7 @@ var gateTable = cli.GateTable{
 		"HonorPVReclaimPolicy": "the reclaim policy is always honoured",
 		"CSINodeInfo":          "CSINode objects are always used",
 	},
-	Ignored:   cli.ServerGates,
+	Ignored:   cli.LibraryGates,
 	Fixed:     []featuregate.Feature{GateReleaseLeaseOnShutdown},
 	NoteStage: noteStage,
 }

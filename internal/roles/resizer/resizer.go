@@ -52,7 +52,7 @@ var gateTable = cli.GateTable{
 		sidecar.GateReleaseLease:  {Default: true, PreRelease: featuregate.Alpha},
 	},
 	Removed: map[string]string{"RecoverVolumeExpansionFailure": "a failed expansion can always be recovered from (RZ-P2)"},
-	Ignored: cli.ServerGates,
+	Ignored: cli.LibraryGates,
 	Fixed:   []featuregate.Feature{sidecar.GateReleaseLease},
 }
 

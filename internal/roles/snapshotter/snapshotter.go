@@ -48,7 +48,7 @@ var gateTable = cli.GateTable{
 		gateGroups:               {Default: true, PreRelease: featuregate.GA},
 		sidecar.GateReleaseLease: {Default: true, PreRelease: featuregate.Alpha},
 	},
-	Ignored: cli.ServerGates,
+	Ignored: cli.LibraryGates,
 	Fixed:   []featuregate.Feature{gateGroups},
 }
 

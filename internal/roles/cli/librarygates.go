@@ -1,18 +1,19 @@
 package cli
 
-// ServerGates are those of the API server's library in Kubernetes 1.36 and 1.37. Upstream shares its
-// table of gates with that library, so it starts with them, and they change nothing there either
-// (G-6).
-var ServerGates = []string{
+// LibraryGates are the gates of k8s.io/apiserver and k8s.io/component-base, of Kubernetes 1.36 and 1.37.
+// Upstream shares its table of gates with these libraries, so it starts with them (G-6). Those of the
+// API server change nothing there either.
+var LibraryGates = []string{
 	"APIResponseCompression", "APIServerIdentity", "APIServerTracing", "APIServerWebhookAuthenticationToken",
 	"APIServingWithRoutine", "AggregatedDiscoveryRemoveBetaType", "AllowParsingUserUIDFromCertAuth",
 	"AllowUnsafeMalformedObjectDeletion", "AnonymousAuthConfigurableEndpoints", "AuthorizeWithSelectors",
-	"BtreeWatchCache", "CBORServingAndStorage", "ConcurrentWatchObjectDecode", "ConsistentListFromCache",
-	"ConsistentListFromCacheSkipTimeoutFallback", "ConstrainedImpersonation", "CoordinatedLeaderElection",
+	"BtreeWatchCache", "CBORServingAndStorage", "ComponentFlagz", "ComponentStatusz", "ConcurrentWatchObjectDecode",
+	"ConsistentListFromCache", "ConsistentListFromCacheSkipTimeoutFallback", "ConstrainedImpersonation",
+	"CoordinatedLeaderElection",
 	"DeclarativeValidation", "DeclarativeValidationBeta", "DeclarativeValidationTakeover",
 	"DetectCacheInconsistency", "EtcdRangeStream", "ExcludeAdmissionWebhookVirtualResources", "KMSv1",
-	"ListFromCacheSnapshot", "ManifestBasedAdmissionControlConfig", "MutatingAdmissionPolicy", "OpenAPIEnums",
-	"RemoteRequestHeaderUID", "ResilientWatchCacheInitialization", "RetryGenerateName", "SeparateCacheWatchRPC",
+	"ListFromCacheSnapshot", "ManifestBasedAdmissionControlConfig", "MutatingAdmissionPolicy", "NativeHistograms",
+	"OpenAPIEnums", "RemoteRequestHeaderUID", "ResilientWatchCacheInitialization", "RetryGenerateName", "SeparateCacheWatchRPC",
 	"ShardedListAndWatch", "SizeBasedListCostEstimate", "StorageVersionAPI", "StorageVersionHash",
 	"StreamingCollectionEncodingToJSON", "StreamingCollectionEncodingToProtobuf",
 	"StructuredAuthenticationConfiguration", "StructuredAuthenticationConfigurationEgressSelector",
