@@ -55,6 +55,45 @@ func TestHandleIsRecorded(t *testing.T) {
 	}
 }
 
+// H-14: a handle belongs to the request that was recorded last, which is the one whose response had
+// it. DeleteVolume gets the secrets of that request, also when it is an older one that was repeated
+// after the driver refused the newest.
+func TestHandleHasTheSecretsOfItsRequest(t *testing.T) {
+	older, newer := entry(1), entry(1)
+	newer.Request.Parameters["tier"], newer.Secrets = "tape", secrets(2)
+	sameButSecrets := entry(1)
+	sameButSecrets.Secrets = secrets(3)
+	for _, tc := range []struct {
+		row  string
+		sent []Entry
+		want Entry // the one whose secrets are used
+	}{
+		{"the newest was answered", []Entry{older, newer}, newer},
+		{"the replaced one was repeated and answered", []Entry{older, newer, older}, older},
+		{"the class names another secret for the same request", []Entry{older, sameButSecrets}, sameButSecrets},
+	} {
+		for what, record := range map[string]func(*Book){
+			"deleted at once": func(b *Book) { b.Discard("uid-1", "vol 1") },
+			"deleted later":   func(b *Book) { b.Note("uid-1", Known{Handle: "vol 1"}) },
+		} {
+			b := NewBook()
+			for _, e := range tc.sent {
+				mustAdd(t, b, e)
+				b.Note("uid-1", Known{FinalErrors: 1})
+			}
+			record(b)
+			here, _ := b.Get("uid-1")
+			next := mustDecode(t, take(t, b))
+			if here.Known.Handle != "vol 1" || here.Secrets != tc.want.Secrets {
+				t.Errorf("%s, %s: %q with the secrets %v", tc.row, what, here.Known.Handle, here.Secrets)
+			}
+			if len(next) != 1 || next[0].Known.Handle != "vol 1" || next[0].Secrets != tc.want.Secrets {
+				t.Errorf("%s, %s: a new leader reads %+v", tc.row, what, next)
+			}
+		}
+	}
+}
+
 // A text of a version before the handle has one byte in its place, and that version takes the field
 // with a handle for one without. Both keep the entry.
 func TestHandleAndOlderVersions(t *testing.T) {

@@ -154,7 +154,8 @@ func isRepeated(s Snapshot) bool {
 // repeatOrDiscard continues an unresolved entry. A volume with a known handle is deleted; a claim
 // that still wants one gets a new request afterwards. Otherwise CreateVolume is repeated. A request
 // of which every call got a final error is not repeated, since that could only create a volume
-// (H-1).
+// (H-1). The entry has the request that was sent last, so its secrets are those of the request whose
+// response had the handle.
 func repeatOrDiscard(s Snapshot) Verdict {
 	e := *s.Pending
 	if owners := mayHaveCreated(s); e.Known.Handle == "" && len(owners) > 0 {
