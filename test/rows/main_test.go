@@ -61,11 +61,11 @@ func TestCiteNumbers(t *testing.T) {
 	text := strings.Join([]string{
 		"// 1.9, 8.21: text about version 1.37 and a third of 4.5",
 		"code() // 4.4 step 4",
-		"// text (C6), (T1.2 and T2.e), not 3.3",
+		"// text (C6), (T1.2 and T2.e), (I3, W1), not 3.3",
 		`{"5.3 a name", v}, "1.2", "1.2.3", "2.5 ms", quantile(0.5), t(1.5)`,
 	}, "\n")
 	var want []string
-	for _, row := range []string{"1.9", "8.21", "4.4", "C6", "T1.2", "T2.e", "5.3"} {
+	for _, row := range []string{"1.9", "8.21", "4.4", "C6", "T1.2", "T2.e", "I3", "W1", "5.3"} {
 		if row[0] < 'A' {
 			row = controllers + " " + row
 		}
@@ -83,21 +83,22 @@ func TestCiteNumbers(t *testing.T) {
 func TestRunFailsOnUnknownNumber(t *testing.T) {
 	root := t.TempDir()
 	write(t, filepath.Join(root, "docs", "spec", controllers+".md"),
-		"C1  contract\n\n### 1.9 Matching\n\n## 8. TABLE\n\n| # | Issue |\n|---|---|\n| 21 | fact |\n")
+		"C1  contract\n\n### 1.9 Matching\n   W1 PV  Update\n\n## 8. TABLE\n\n| # | Issue |\n|---|---|\n| 21 | fact |\n")
 	write(t, filepath.Join(root, "docs", "spec", driver+".md"), "### 3.1 RPCs\n")
+	write(t, filepath.Join(root, "docs", "spec", invariants+".md"), "| I3 | no early deletion |\n")
 	write(t, filepath.Join(root, "docs", "design.md"), "| T1 | the claim |\n|---|---|\n| 9, 10 | bound |\n\n| T2 | the volume |\n|---|---|\n| a | free |\n")
-	write(t, filepath.Join(root, "known_test.go"), "// C1, 1.9: x\n// 8.21: y (T1.10), (T2.a)\n")
+	write(t, filepath.Join(root, "known_test.go"), "// C1, 1.9: x\n// 8.21: y (T1.10), (T2.a), (W1, I3)\n")
 	write(t, filepath.Join(root, "internal", "driver", "known.go"), "// 3.1: x\n")
 	var out, errs bytes.Buffer
 	if code := run(root, &out, &errs); code != 0 {
 		t.Fatalf("returned %d for known numbers: %s", code, errs.String())
 	}
 	write(t, filepath.Join(root, "internal", "driver", "bad.go"), "// 1.9: of the other document\n")
-	write(t, filepath.Join(root, "bad_test.go"), "// 8.22: x (C2), (T1.3)\n// 1.10, 2.1: y\n")
+	write(t, filepath.Join(root, "bad_test.go"), "// 8.22: x (C2), (T1.3), (I4)\n// 1.10, 2.1: y\n")
 	if code := run(root, &out, &errs); code != 1 {
 		t.Errorf("returned %d for unknown numbers", code)
 	}
-	for _, row := range []string{"8.22", "C2", "T1.3", "1.10", "2.1", driver + " 1.9"} {
+	for _, row := range []string{"8.22", "C2", "T1.3", "I4", "1.10", "2.1", driver + " 1.9"} {
 		if !strings.Contains(errs.String(), row+" is cited in") {
 			t.Errorf("%s is not reported:\n%s", row, errs.String())
 		}

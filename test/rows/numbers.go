@@ -12,14 +12,17 @@ import (
 const (
 	controllers = "volume-controllers"
 	driver      = "driver"
+	invariants  = "invariants"
 )
 
-// number is a section, a contract (C6), or a row of the tables of binding (T1.2, T2.e).
-const number = `(?:[1-9]\.\d{1,2}|C\d{1,2}|T[12]\.(?:\d{1,2}|[a-f]))`
+// number is a section, a row of the tables of binding (T1.2, T2.e), or a letter with a number: a
+// contract (C6), a write of a binding (W1), a restart (R4), an invariant (I3, A1, S2).
+const number = `(?:[1-9]\.\d{1,2}|T[12]\.(?:\d{1,2}|[a-f])|[A-Z]\d{1,2})`
 
 var (
 	section   = regexp.MustCompile(`^### (\d+\.\d+) `)
-	contract  = regexp.MustCompile(`^(C\d+) `)
+	contract  = regexp.MustCompile(`^ *([CRW]\d+) `)
+	invariant = regexp.MustCompile(`^\| ([AIS]\d+) \|`)
 	tableRow  = regexp.MustCompile(`^\| (\d+) \|`)
 	chapter   = regexp.MustCompile(`^## (\d+)\. `)
 	binding   = regexp.MustCompile(`^\| (T[12]) \|`)
@@ -50,6 +53,8 @@ func numbers(name, text string) (rows []string) {
 			rows = append(rows, name+" "+section.FindStringSubmatch(line)[1])
 		case name == controllers && contract.MatchString(line):
 			rows = append(rows, contract.FindStringSubmatch(line)[1])
+		case name == invariants && invariant.MatchString(line):
+			rows = append(rows, invariant.FindStringSubmatch(line)[1])
 		case name == controllers && at == "8" && tableRow.MatchString(line):
 			rows = append(rows, name+" 8."+tableRow.FindStringSubmatch(line)[1])
 		}
@@ -64,6 +69,7 @@ func bindingRows(text string) (rows []string) {
 		switch m := binding.FindStringSubmatch(line); {
 		case m != nil:
 			table = m[1]
+			rows = append(rows, table)
 		case !strings.HasPrefix(line, "|"):
 			table = ""
 		case table != "" && ofBinding.MatchString(line):
@@ -94,7 +100,7 @@ func citeNumbers(path, text string) (rows []string) {
 		line = version.ReplaceAllString(call.ReplaceAllString(code, ""), "") + "//" + comment
 		for _, m := range numberList.FindAllStringSubmatch(line, -1) {
 			for _, row := range oneNumber.FindAllString(m[1]+" "+m[2], -1) {
-				if row[0] != 'C' && row[0] != 'T' {
+				if row[0] < 'A' {
 					row = name + " " + row
 				}
 				rows = append(rows, row)

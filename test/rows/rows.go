@@ -55,7 +55,7 @@ func readSpecification(root string) ([]document, error) {
 		}
 		name := strings.TrimSuffix(filepath.Base(file), ".md")
 		rows := definitions(string(text))
-		if name == controllers || name == driver {
+		if name == controllers || name == driver || name == invariants {
 			rows = append(rows, numbers(name, string(text))...)
 		}
 		if name == "design" {

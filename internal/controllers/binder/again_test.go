@@ -337,7 +337,7 @@ func TestOneThatTookTheNameAndNoWatchShows(t *testing.T) {
 	}
 }
 
-// P9, D4: a conflict about one volume reads that one, however many have belonged to claims of the
+// A conflict about one volume reads that one, however many have belonged to claims of the
 // name.
 func TestAConflictReadsWhatItIsAbout(t *testing.T) {
 	inWorld(t, func(w *testCluster) {

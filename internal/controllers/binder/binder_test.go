@@ -56,11 +56,11 @@ func TestDynamic(t *testing.T) {
 		w.told()
 		w.remove(claim)
 		w.expect("pvc-1 Released c")
-		w.did(p, "1 volume status") // D4: one write and no read
+		w.did(p, "1 volume status") // one write and no read
 	})
 }
 
-// P8: whatever was written before a crash, the next binder goes on from there.
+// Whatever was written before a crash, the next binder goes on from there.
 func TestCrash(t *testing.T) {
 	for dies := range 4 {
 		t.Run(fmt.Sprint("after ", dies, " writes"), func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// D1: another client changed the volume a moment before. It is read, and decided again, at once.
+// Another client changed the volume a moment before. It is read, and decided again, at once.
 func TestConflict(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -122,7 +122,7 @@ func TestConflict(t *testing.T) {
 	}
 }
 
-// P3: many claims and as many volumes, at once and in any order. Each gets one, none is refused,
+// Many claims and as many volumes, at once and in any order. Each gets one, none is refused,
 // and none is left over.
 func TestManyAtOnce(t *testing.T) {
 	const n = 100

@@ -9,7 +9,7 @@ import (
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
-// I3, P7: a volume copied by hand, whose reference has another name and the uid of a claim that
+// I3: a volume copied by hand, whose reference has another name and the uid of a claim that
 // lives, is released; the claim and its own volume are not touched, however often they are looked
 // at.
 func TestCopiedVolume(t *testing.T) {

@@ -133,7 +133,7 @@ func TestHeldForOneBoundElsewhere(t *testing.T) {
 	}
 }
 
-// P3, 1.6: a claim that names a volume takes it from the one that it is held for, which looks for
+// 1.6: a claim that names a volume takes it from the one that it is held for, which looks for
 // another one at once: to be given the default class cannot be undone.
 func TestHeldAndTakenByAnother(t *testing.T) {
 	key, other := binding.Key{Claim: types.NamespacedName{Namespace: "default", Name: "y"}}, types.NamespacedName{Namespace: "default", Name: "x"}
@@ -155,7 +155,7 @@ func TestHeldAndTakenByAnother(t *testing.T) {
 	}
 }
 
-// D3: a claim whose volume turns out to be gone, or to be shown by no watch after a while, looks
+// A claim whose volume turns out to be gone, or to be shown by no watch after a while, looks
 // for another one, whether or not that was written already.
 func TestHeldAndGone(t *testing.T) {
 	key := binding.Key{Claim: types.NamespacedName{Namespace: "default", Name: "y"}}
@@ -190,7 +190,7 @@ func TestHeldAndGone(t *testing.T) {
 	}
 }
 
-// D3: a claim that is left alone for a while keeps no volume from others meanwhile.
+// A claim that is left alone for a while keeps no volume from others meanwhile.
 func TestHeldForOneThatRests(t *testing.T) {
 	key, other := types.NamespacedName{Namespace: "default", Name: "c"}, binding.Key{Claim: types.NamespacedName{Namespace: "default", Name: "d"}}
 	b, queue := New(Config{}), &awake{}

@@ -88,7 +88,7 @@ func TestRelease(t *testing.T) {
 			w.expect("c Pending; v Released c")
 		})
 	})
-	t.Run("a claim that is going is not gone (P7)", func(t *testing.T) {
+	t.Run("a claim that is going is not gone", func(t *testing.T) {
 		inWorld(t, func(w *testCluster) {
 			claim, _ := bound(w)
 			if err := w.api.Delete(w.ctx, claim); err != nil {

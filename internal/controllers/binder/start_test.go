@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// D13: what is bound when a process starts is not looked at, however the lists of claims and
+// What is bound when a process starts is not looked at, however the lists of claims and
 // volumes come in.
 func TestStartAmongBoundPairs(t *testing.T) {
 	inWorld(t, func(w *testCluster) {
@@ -26,7 +26,7 @@ func TestStartAmongBoundPairs(t *testing.T) {
 	})
 }
 
-// D13: what is there when a process starts is looked at, a reference without a name included.
+// What is there when a process starts is looked at, a reference without a name included.
 func TestStartBesideAnEmptyReference(t *testing.T) {
 	inWorld(t, func(w *testCluster) {
 		v := liveVolume("v", "a")

@@ -82,7 +82,7 @@ func chosen(w *testCluster) {
 	})
 }
 
-// D3: each change that a claim waits for enqueues it, without the audit. 8.4, 8.5
+// Each change that a claim waits for enqueues it, without the audit. 8.4, 8.5
 //
 // A row has the objects that are there when the binder starts, the state that they come to (see
 // testCluster.state), and the change after which the claim must be bound to the volume. To add one:

@@ -40,7 +40,7 @@ func (w *watches) Start(ctx context.Context, q queue) error {
 }
 
 // WaitForSync implements source.TypedSyncingSource: nothing is decided before the first list of
-// every kind is in the store (D13).
+// every kind is in the store.
 func (w *watches) WaitForSync(ctx context.Context) error {
 	if !toolscache.WaitForCacheSync(ctx.Done(), w.synced...) {
 		return fmt.Errorf("the first lists of claims, volumes, classes and pods did not come: %w", ctx.Err())

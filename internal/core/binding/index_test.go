@@ -102,7 +102,7 @@ func claimRank(c *pvc) string {
 	return fmt.Sprintf("%020d %020d %s", 100-size(c.Spec.Resources.Requests), c.CreationTimestamp.Unix(), c.Name)
 }
 
-// 1.9, D2: after any history the index finds what a look at everything finds.
+// 1.9: after any history the index finds what a look at everything finds.
 func TestIndexAgainstALookAtAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := NewIndex()

@@ -145,7 +145,7 @@ func giveUp(pv *corev1.PersistentVolume, phase corev1.PersistentVolumePhase, mes
 	return SetVolumePhase{Volume: pv, Phase: phase, Message: message, AsSeen: deletes}
 }
 
-// unreclaimable is why no component will ever do what the reclaim policy says (1.14, D14): there is
+// unreclaimable is why no component will ever do what the reclaim policy says (1.14): there is
 // no recycler, and none of the plugins that were a part of Kubernetes.
 func unreclaimable(pv *corev1.PersistentVolume) *verdict.Finding {
 	if pv.Annotations[names.AnnMigratedTo] != "" {

@@ -81,7 +81,7 @@ func TestVolume(t *testing.T) {
 			ends(verdict.ClaimGone),
 		},
 		{
-			"T2.b a claim that is going exists (P7)",
+			"T2.b a claim that is going exists",
 			cluster(boundClaim("v", claimTerminating), boundVolume()),
 			ends(verdict.ClaimBound),
 		},

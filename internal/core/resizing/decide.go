@@ -127,23 +127,23 @@ func target(
 	switch state := status(s.Claim); {
 	case state == corev1.PersistentVolumeClaimNodeResizePending ||
 		state == corev1.PersistentVolumeClaimNodeResizeInProgress:
-		return last, smaller && volume.Cmp(last) < 0 // D6, D10: else the node must finish first
+		return last, smaller && volume.Cmp(last) < 0 // RZ-D6, RZ-D10: else the node must finish first
 	case state == corev1.PersistentVolumeClaimNodeResizeInfeasible && smaller:
-		return last, true // D7
+		return last, true // RZ-D7
 	case state == corev1.PersistentVolumeClaimNodeResizeInfeasible && !s.Driver.Controller:
-		return wants, true // D11
+		return wants, true // RZ-D11
 	case state == corev1.PersistentVolumeClaimNodeResizeInfeasible:
-		return last, true // D11
+		return last, true // RZ-D11
 	case smaller && state == corev1.PersistentVolumeClaimControllerResizeInProgress && !hadFinalError(s):
-		return last, true // D8: an uncertain expansion is finished before another size is asked for
+		return last, true // RZ-D8: an uncertain expansion is finished before another size is asked for
 	case smaller:
-		return wants, true // D8 after a final error, D9
+		return wants, true // RZ-D8 after a final error, RZ-D9
 	case state != "" || recorded:
-		return last, true // D11a, D11b
+		return last, true // RZ-D11a, RZ-D11b
 	case hasCondition(s.Claim, corev1.PersistentVolumeClaimFileSystemResizePending):
-		return wants, false // D11c
+		return wants, false // RZ-D11c
 	}
-	return wants, true // D11c
+	return wants, true // RZ-D11c
 }
 
 // hadFinalError reports whether the last attempt ended with a final error. It reads the status, so
