@@ -33,6 +33,9 @@ func loopImages(t *testing.T) (r *rig, staging string) {
 		if left := loopsBelow(t, dir); len(left) > 0 {
 			t.Errorf("left attached: %q", left)
 		}
+		if _, err := loopfile.DetachBelow(context.Background(), dir); err != nil {
+			t.Errorf("leave no loop device behind: %v", err)
+		}
 		_ = os.RemoveAll(dir)
 	})
 	state := filepath.Join(dir, "state")

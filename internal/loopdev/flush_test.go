@@ -13,10 +13,7 @@ func TestDetachKeepsUnsyncedWrites(t *testing.T) {
 	mayLoop(t)
 	const size = 8 << 20
 	path := newImage(t, "image", size)
-	device, err := Attach(t.Context(), path, UntilDetached)
-	if err != nil {
-		t.Fatal(err)
-	}
+	device := attach(t, path)
 	wrote := bytes.Repeat([]byte("not synced "), 4<<20/11)
 	node, err := os.OpenFile(device.Path(), os.O_RDWR, 0)
 	if err != nil {

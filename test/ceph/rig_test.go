@@ -15,6 +15,7 @@ import (
 	driverceph "github.com/purser-csi/purser/internal/driver/backend/ceph"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/command"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/mapping"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile"
 	"github.com/purser-csi/purser/internal/mount"
 	"github.com/purser-csi/purser/test/ceph/cluster"
 )
@@ -104,9 +105,13 @@ func newRig(t *testing.T) *rig {
 		if left, err := mount.Below(dir); err != nil || len(left) > 0 {
 			t.Errorf("left mounted: %q, %v", left, err)
 		}
-		if _, err := mount.CleanBelow(dir); err == nil {
-			_ = os.RemoveAll(dir)
+		if _, err := mount.CleanBelow(dir); err != nil {
+			return // removing a folder with mounts would empty them
 		}
+		if _, err := loopfile.DetachBelow(context.Background(), dir); err != nil {
+			t.Errorf("leave no loop device behind: %v", err)
+		}
+		_ = os.RemoveAll(dir)
 	})
 	r.restart()
 	return r

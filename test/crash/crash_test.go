@@ -303,6 +303,9 @@ func shortDir(t *testing.T) string {
 			t.Errorf("leave no mount behind: %v", err)
 			return // removing a folder with mounts would empty them
 		}
+		if _, err := loopfile.DetachBelow(context.Background(), dir); err != nil {
+			t.Errorf("leave no loop device behind: %v", err)
+		}
 		if err := os.RemoveAll(dir); err != nil && !errors.Is(err, syscall.ENOENT) {
 			t.Error(err)
 		}

@@ -29,6 +29,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/cluster"
 	"github.com/purser-csi/purser/internal/cluster/kubelet"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/mount"
 	"github.com/purser-csi/purser/internal/roles/process"
@@ -71,6 +72,9 @@ func newRig(t *testing.T) *rig {
 	t.Cleanup(func() {
 		if left, err := mount.CleanBelow(dir); len(left) > 0 || err != nil {
 			t.Errorf("left mounted: %v, %v", left, err)
+		}
+		if _, err := loopfile.DetachBelow(context.Background(), dir); err != nil {
+			t.Errorf("leave no loop device behind: %v", err)
 		}
 		_ = os.RemoveAll(dir)
 	})

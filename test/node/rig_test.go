@@ -26,6 +26,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/mounting"
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile"
 	"github.com/purser-csi/purser/internal/driver/registration"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/mount"
@@ -89,6 +90,9 @@ func newRig(t *testing.T, edits ...func(*driver.Driver)) *rig {
 	t.Cleanup(func() {
 		if left, err := mount.CleanBelow(dir); len(left) > 0 || err != nil {
 			t.Errorf("left mounted: %v, %v", left, err)
+		}
+		if _, err := loopfile.DetachBelow(context.Background(), dir); err != nil {
+			t.Errorf("leave no loop device behind: %v", err)
 		}
 		_ = os.RemoveAll(dir)
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/purser-csi/purser/internal/driver"
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/directory"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile"
 	"github.com/purser-csi/purser/internal/mount"
 	"github.com/purser-csi/purser/test/ceph/cluster"
 )
@@ -217,6 +218,9 @@ func shortDir(t *testing.T) string {
 		if _, err := mount.CleanBelow(dir); err != nil {
 			t.Errorf("leave no mount behind: %v", err)
 			return // removing a folder with mounts would empty them
+		}
+		if _, err := loopfile.DetachBelow(context.Background(), dir); err != nil {
+			t.Errorf("leave no loop device behind: %v", err)
 		}
 		_ = os.RemoveAll(dir)
 	})
