@@ -54,9 +54,10 @@ type Known struct {
 	// NoVolume says that each call of this request, unlike one of a replaced request, got a final
 	// error, so that it created no volume.
 	NoVolume bool
-	// Handle is of a created volume that is to be deleted, from the response to this request. It is recorded before DeleteVolume is
-	// called, so that a new leader need not repeat CreateVolume to learn it. The driver may refuse
-	// that call: the source, the secret or the quota of the claim can be gone with the claim (H-14).
+	// Handle is of a created volume that is to be deleted, from the response to this request. It is
+	// recorded before DeleteVolume is called, so that a new leader need not repeat CreateVolume to
+	// learn it. The driver may refuse that call: the source, the secret or the quota of the claim
+	// can be gone with the claim (H-14).
 	Handle string
 }
 
