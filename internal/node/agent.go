@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -69,21 +68,24 @@ type Agent struct {
 	stats   *stats
 	caller  *csirpc.Caller
 
+	teller   *reconcile.Teller // events about pods
+	finished kube.EndedObjects // pods that the agent has deleted
+
 	nodes  *kube.OwnWrites[*corev1.Node]
 	claims *kube.OwnWrites[*corev1.PersistentVolumeClaim]
 
 	mu      sync.Mutex
 	volumes queue    // nil before the start
 	pods    podQueue // nil before the start
-	told    map[types.UID]map[string]bool
 	live    livePods
 }
 
 // New returns an agent without starting anything.
 func New(cfg Config) *Agent {
 	a := &Agent{
-		Config: cfg, layout: mounting.Layout{Root: cfg.Root}, told: map[types.UID]map[string]bool{},
-		nodes: kube.NewOwnWrites[*corev1.Node](), claims: kube.NewOwnWrites[*corev1.PersistentVolumeClaim](),
+		Config: cfg, layout: mounting.Layout{Root: cfg.Root},
+		teller: reconcile.NewTeller(cfg.Events, cfg.Clock),
+		nodes:  kube.NewOwnWrites[*corev1.Node](), claims: kube.NewOwnWrites[*corev1.PersistentVolumeClaim](),
 	}
 	a.records = newRecords()
 	a.drivers = newDrivers(a)

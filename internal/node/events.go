@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -144,24 +143,12 @@ func (a *Agent) addAll(ctx context.Context, matches func(mounting.Key) bool, q q
 	}
 }
 
-// tell emits a warning on each pod. The same text is emitted once for a pod.
+// tell emits a warning on each pod. The same text about a pod is emitted again only after a while.
 func (a *Agent) tell(t mounting.Tell) {
 	for _, pod := range t.Pods {
-		if a.isNews(pod, fmt.Sprintf("%s %s", t.Event, t.Message)) {
-			a.Events.Event(pod, corev1.EventTypeWarning, t.Event, t.Message)
-		}
+		a.teller.Notify(pod, pod.UID, reconcile.Notice{
+			Type: corev1.EventTypeWarning, Reason: t.Event, Message: t.Message,
+			Topic: t.Event + " " + t.Message, Again: reconcile.TellAgain,
+		})
 	}
-}
-
-func (a *Agent) isNews(pod *corev1.Pod, text string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.told[pod.UID][text] {
-		return false
-	}
-	if a.told[pod.UID] == nil {
-		a.told[pod.UID] = map[string]bool{}
-	}
-	a.told[pod.UID][text] = true
-	return true
 }

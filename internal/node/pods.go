@@ -88,9 +88,8 @@ func (a *Agent) podChanges() handler.TypedEventHandler[*corev1.Pod, world.Key] {
 			return
 		}
 		if c.IsDeleted() {
-			a.mu.Lock()
-			delete(a.told, pod.UID)
-			a.mu.Unlock()
+			a.teller.Forget(pod.UID)
+			a.finished.Forget(pod.UID)
 			a.records.forget(pod.UID)
 		}
 		q.Add(world.KeyOf(pod))
@@ -175,15 +174,14 @@ func (t podTask) Apply(
 
 // finish deletes a pod once. Its end is in the watch later than in the API server.
 func (t podTask) finish(ctx context.Context, pod *corev1.Pod) error {
-	if !t.isNews(pod, "finished") {
+	if t.finished.Has(pod.UID) {
 		return nil
 	}
+	t.finished.Add(pod.UID, t.Clock.Now())
 	uid := client.Preconditions{UID: &pod.UID}
 	err := client.IgnoreNotFound(t.Writer.Delete(ctx, pod.DeepCopy(), client.GracePeriodSeconds(0), uid))
 	if err != nil {
-		t.mu.Lock()
-		delete(t.told[pod.UID], "finished")
-		t.mu.Unlock()
+		t.finished.Forget(pod.UID)
 	}
 	return err
 }

@@ -76,7 +76,11 @@ func (r *Retries[K]) isNew(key K, event, text string, now time.Time, goesOn bool
 		one.told = tellings{}
 		r.m[key] = one
 	}
-	return one.told.isNew(event, text, now, goesOn, goesOn)
+	next := telling{text: text, at: now, waits: goesOn}
+	if goesOn {
+		next.again = TellAgain
+	}
+	return one.told.isNew(event, next)
 }
 
 func (r *Retries[K]) forget(key K) {

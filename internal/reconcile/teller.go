@@ -23,18 +23,31 @@ type tellings map[string]telling
 type telling struct {
 	text  string
 	at    time.Time
-	waits bool // the event says what the object waits for
+	again time.Duration // after which the same event is emitted again; 0 for never
+	waits bool          // the event says what the object waits for
 }
 
-// isNew reports whether an event with this text was not emitted yet, or, where the state that it is
-// about goes on, not within [TellAgain], and notes it.
-func (t tellings) isNew(reason, text string, now time.Time, goesOn, waits bool) bool {
-	last, told := t[reason]
-	if told && last.text == text && (!goesOn || now.Sub(last.at) < TellAgain) {
+// isDue reports whether the same event may be emitted again.
+func (t telling) isDue(now time.Time) bool { return t.again > 0 && now.Sub(t.at) >= t.again }
+
+// isNew reports whether the event differs from the last one of its reason, or is due again, and notes
+// it.
+func (t tellings) isNew(reason string, next telling) bool {
+	if last, ok := t[reason]; ok && last.text == next.text && !last.isDue(next.at) {
 		return false
 	}
-	t[reason] = telling{text, now, waits}
+	t[reason] = next
 	return true
+}
+
+// Notice is an event whose reason and text are contracts with users, and not those of a finding.
+type Notice struct {
+	Type, Reason, Message string
+	// Topic is what the notice is about, for instance a volume of a pod. A notice with the same State
+	// as the last one of its topic repeats it.
+	Topic, State string
+	// Again is after how long a repetition is emitted; 0 for never, until the object is forgotten.
+	Again time.Duration
 }
 
 // Teller emits the events of a controller whose decisions are about several objects, as the binder's
@@ -69,8 +82,15 @@ func (t *Teller) TellWaiting(object runtime.Object, uid types.UID, f verdict.Fin
 	t.emit(object, uid, f, true)
 }
 
-// Forget drops what was emitted about an object that has come to another phase, so that it is
-// emitted at once when it is true again.
+// Notify emits a notice about an object, unless it repeats the last one of its topic too early.
+func (t *Teller) Notify(object runtime.Object, uid types.UID, n Notice) {
+	if t.isNew(uid, n.Topic, telling{text: n.State, again: n.Again}) {
+		t.events.Event(object, n.Type, n.Reason, n.Message)
+	}
+}
+
+// Forget drops the events about an object that has come to another phase, or that is deleted. They
+// are emitted at once when they are true again.
 func (t *Teller) Forget(uid types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,31 +99,31 @@ func (t *Teller) Forget(uid types.UID) {
 
 func (t *Teller) emit(object runtime.Object, uid types.UID, f verdict.Finding, waits bool) {
 	info := verdict.Describe(f.Reason)
-	if info.Severity == verdict.Silent || !t.isNew(uid, f, waits) {
+	if info.Severity == verdict.Silent || !t.isNew(uid, string(f.Reason), telling{text: f.Text(), again: TellAgain, waits: waits}) {
 		return
 	}
 	t.events.Event(object, eventType(info.Severity), info.Event, f.Text())
 }
 
-func (t *Teller) isNew(uid types.UID, f verdict.Finding, waits bool) bool {
+func (t *Teller) isNew(uid types.UID, reason string, next telling) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := t.clock.Now()
-	t.sweep(now)
+	next.at = t.clock.Now()
+	t.sweep(next.at)
 	if t.told[uid] == nil {
 		t.told[uid] = tellings{}
 	}
-	return t.told[uid].isNew(string(f.Reason), f.Text(), now, true, waits)
+	return t.told[uid].isNew(reason, next)
 }
 
-// sweep drops what would be emitted again. The caller holds mu.
+// sweep drops the events that are due again. The caller holds mu.
 func (t *Teller) sweep(now time.Time) {
 	if now.Sub(t.swept) < TellAgain {
 		return
 	}
 	t.swept = now
 	for uid, told := range t.told {
-		maps.DeleteFunc(told, func(_ string, last telling) bool { return now.Sub(last.at) >= TellAgain })
+		maps.DeleteFunc(told, func(_ string, last telling) bool { return last.isDue(now) })
 		if len(told) == 0 {
 			delete(t.told, uid)
 		}

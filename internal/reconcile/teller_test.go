@@ -62,3 +62,46 @@ func TestTellerRepeatsLate(t *testing.T) {
 		})
 	}
 }
+
+// 4.4, 4.8: a notice is emitted once for a state of its topic. It is repeated where that is asked for.
+func TestNotices(t *testing.T) {
+	const minute = time.Minute
+	attached := Notice{Topic: "disk", State: "attached", Message: "attached"}
+	failed := Notice{Topic: "disk", State: "failed", Message: "failed", Again: 5 * minute}
+	other := Notice{Topic: "other", State: "attached", Message: "other"}
+	for name, tc := range map[string]struct {
+		notices []Notice
+		each    time.Duration // between two of them
+		forget  bool          // before the last one
+		want    []string
+	}{
+		"the same state":           {[]Notice{attached, attached}, 0, false, []string{"attached"}},
+		"the same state, next day": {[]Notice{attached, other, attached}, 24 * time.Hour, false, []string{"attached", "other"}},
+		"two topics in turn":       {[]Notice{attached, other, attached, other}, 0, false, []string{"attached", "other"}},
+		"another state":            {[]Notice{attached, failed, attached}, 0, false, []string{"attached", "failed", "attached"}},
+		"a failure too early":      {[]Notice{failed, failed}, 4 * minute, false, []string{"failed"}},
+		"a failure that lasts":     {[]Notice{failed, failed}, 5 * minute, false, []string{"failed", "failed"}},
+		"the object is made again": {[]Notice{attached, attached}, 0, true, []string{"attached", "attached"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			events, clock := &named{}, clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+			teller := NewTeller(events, clock)
+			object := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a"}}
+			for i, n := range tc.notices {
+				if tc.forget && i == len(tc.notices)-1 {
+					teller.Forget(object.UID)
+				}
+				n.Type = corev1.EventTypeNormal
+				teller.Notify(object, object.UID, n)
+				clock.SetTime(clock.Now().Add(tc.each))
+			}
+			var want []string
+			for _, message := range tc.want {
+				want = append(want, "a Normal "+message)
+			}
+			if !slices.Equal(events.events, want) {
+				t.Errorf("emitted %q, want %q", events.events, want)
+			}
+		})
+	}
+}

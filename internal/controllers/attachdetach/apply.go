@@ -16,6 +16,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/attachment"
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/reconcile"
 )
 
 type next = verdict.Verdict[attachment.Action]
@@ -37,7 +38,7 @@ func (c *Controller) Apply(ctx context.Context, s attachment.Snapshot, action at
 		c.enqueue(a.Key)
 		return nil, nil
 	case attachment.Tell:
-		c.tell(a)
+		c.tell(s.Key, a)
 		return nil, nil
 	}
 	return nil, fmt.Errorf("unknown action %T", action)
@@ -152,25 +153,15 @@ func (c *Controller) delete(
 	return nil
 }
 
-// tell emits an event on each pod that has not had the same one last.
-func (c *Controller) tell(a attachment.Tell) {
+// tell emits an event on each pod. The teller remembers the last one about the volume.
+func (c *Controller) tell(key Key, a attachment.Tell) {
 	kind := corev1.EventTypeNormal
 	if a.Event == attachment.Failed {
 		kind = corev1.EventTypeWarning
 	}
 	for _, pod := range a.Pods {
-		if c.isNews(pod, a.Once) {
-			c.Events.Event(pod, kind, string(a.Event), a.Message)
-		}
+		c.teller.Notify(pod, pod.UID, reconcile.Notice{
+			Type: kind, Reason: string(a.Event), Message: a.Message, Topic: string(key.UniqueName()), State: a.State, Again: a.Again,
+		})
 	}
-}
-
-func (c *Controller) isNews(pod *corev1.Pod, once string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.told[pod.UID] == once {
-		return false
-	}
-	c.told[pod.UID] = once
-	return true
 }

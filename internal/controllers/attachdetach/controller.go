@@ -61,6 +61,7 @@ type Controller struct {
 	nodes       *kube.OwnWrites[*corev1.Node]
 	status      *nodeStatus
 	measures    *measures
+	teller      *reconcile.Teller      // events about pods
 	forced      *prometheus.CounterVec // forced detaches by reason; nil for none
 
 	identity string            // of this process
@@ -71,7 +72,6 @@ type Controller struct {
 	unwanted  map[Key]map[string]time.Time
 	confirmed map[types.UID]bool      // VolumeAttachments that this process has created or confirmed
 	orphans   map[types.UID]time.Time // since when the audit has found a VolumeAttachment without a volume
-	told      map[types.UID]string    // the last event about an attachment, by pod
 	queue     queue                   // nil before the start
 }
 
@@ -81,7 +81,7 @@ func New(cfg Config) *Controller {
 		Config: cfg, attachments: kube.NewOwnWrites[*storagev1.VolumeAttachment](), nodes: kube.NewOwnWrites[*corev1.Node](),
 		identity: string(uuid.NewUUID()),
 		unwanted: map[Key]map[string]time.Time{}, confirmed: map[types.UID]bool{},
-		orphans: map[types.UID]time.Time{}, told: map[types.UID]string{},
+		orphans: map[types.UID]time.Time{}, teller: reconcile.NewTeller(cfg.Events, cfg.Clock),
 	}
 	c.status, c.measures = newNodeStatus(c), newMeasures()
 	if c.Metrics != nil {

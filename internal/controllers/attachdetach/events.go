@@ -41,9 +41,7 @@ func (c *Controller) podEvents() handler.TypedEventHandler[*corev1.Pod, Key] {
 			}
 		},
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.Pod], q queue) {
-			c.mu.Lock()
-			delete(c.told, e.Object.UID)
-			c.mu.Unlock()
+			c.teller.Forget(e.Object.UID)
 			addAll(q, c.keysOfPod(ctx, e.Object))
 		},
 	}

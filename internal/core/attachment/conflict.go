@@ -12,9 +12,9 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// tellConflictAgain is after how long the event about a multi-attach conflict is repeated while it
-// lasts.
-const tellConflictAgain = 5 * time.Minute
+// tellAgain is after how long the event about an attach error or a multi-attach conflict is repeated
+// while it lasts.
+const tellAgain = 5 * time.Minute
 
 // conflict is for an exclusive volume that another node has (4.8). Since Kubernetes 1.37 the text
 // is that of a wait and not of an error.
@@ -25,13 +25,12 @@ func (p *plan) conflict(node, other string) {
 		usedBy(p.wants[node], p.wants[other]),
 	)
 	p.measured.Conflicts++
-	round := p.now.Truncate(tellConflictAgain)
 	p.act(verdict.MultiAttach, message, Tell{
-		Pods: p.wants[node], Event: Failed, Message: message, Once: fmt.Sprintf("conflict %s %d", other, round.Unix()),
+		Pods: p.wants[node], Event: Failed, Message: message, State: "conflict " + other, Again: tellAgain,
 	})
 	p.wait(
 		verdict.MultiAttach,
-		round.Add(tellConflictAgain),
+		p.now.Add(tellAgain),
 		fmt.Sprintf("the volume is attached to node %s, or may be", other),
 	)
 }

@@ -151,12 +151,12 @@ func (p *plan) attach(node string) {
 			p.act(verdict.AttachRequested, "list the volume as attached to node "+node, Confirm{va})
 		}
 		p.act(verdict.AttachRequested, "list the volume as attached to node "+node, List{node}, Tell{
-			Pods: pods, Event: Attached, Once: "attached " + string(va.UID),
+			Pods: pods, Event: Attached, State: "attached " + string(va.UID),
 			Message: fmt.Sprintf("AttachVolume.Attach succeeded for volume %q ", p.name()),
 		})
 	case va.Status.AttachError != nil:
 		p.act(verdict.AttachRetried, "tell the pods of the attach error", Tell{
-			Pods: pods, Event: Failed, Once: "error " + va.Status.AttachError.Message,
+			Pods: pods, Event: Failed, State: "error " + va.Status.AttachError.Message, Again: tellAgain,
 			Message: fmt.Sprintf(
 				"AttachVolume.Attach failed for volume %q : %s",
 				p.name(),

@@ -148,9 +148,10 @@ type Tell struct {
 	Pods    []*corev1.Pod
 	Event   Event
 	Message string
-	// Once names what the event is about: a pod that got this event last does not get it again. A
-	// controller that repeats events after a time would repeat that a volume was attached.
-	Once string
+	// State is what the event says of the volume. A pod whose last event about the volume had the same
+	// state gets it again only after Again; 0 for never.
+	State string
+	Again time.Duration
 }
 
 // Event is a kind of event on pods, with upstream's reasons (4.4, 4.8).
