@@ -161,7 +161,8 @@ func (c *Controller) tell(key Key, a attachment.Tell) {
 	}
 	for _, pod := range a.Pods {
 		c.teller.Notify(pod, pod.UID, reconcile.Notice{
-			Type: kind, Reason: string(a.Event), Message: a.Message, Topic: string(key.UniqueName()), State: a.State, Again: a.Again,
+			Type: kind, Reason: string(a.Event), Message: a.Message,
+			Topic: string(key.UniqueName()), State: a.State, Again: a.Again,
 		})
 	}
 }
