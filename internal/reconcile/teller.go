@@ -99,7 +99,8 @@ func (t *Teller) Forget(uid types.UID) {
 
 func (t *Teller) emit(object runtime.Object, uid types.UID, f verdict.Finding, waits bool) {
 	info := verdict.Describe(f.Reason)
-	if info.Severity == verdict.Silent || !t.isNew(uid, string(f.Reason), telling{text: f.Text(), again: TellAgain, waits: waits}) {
+	next := telling{text: f.Text(), again: TellAgain, waits: waits}
+	if info.Severity == verdict.Silent || !t.isNew(uid, string(f.Reason), next) {
 		return
 	}
 	t.events.Event(object, eventType(info.Severity), info.Event, f.Text())
