@@ -56,7 +56,8 @@ func (w *world) keepUnclaimed() {
 			continue
 		}
 		w.log("administrator has kept volume %s", v.ID)
-		w.kept[v.ID], w.forced[v.ID] = true, true
+		w.interventions.add(w.interventions.retained, v.ID)
+		w.interventions.add(w.interventions.mayRemain, v.ID)
 	}
 }
 

@@ -16,7 +16,7 @@ var attachFamilies = []family{
 	{"two leaders", rivals, true},
 	{"two leaders, and the former sees nothing", staleRivals, true},
 	{"two leaders, and a write of the former arrives later", slowRivals, true},
-	{"outage", outs, true},
+	{"outage", outages, true},
 	{"two crashes", pairs, false},
 	{"anything together", randomSchedules, false},
 }

@@ -72,7 +72,7 @@ func (e end) keys() map[binding.Key]bool {
 
 // snapshot returns the inputs of the decision about a key, found without any index.
 func (e end) snapshot(key binding.Key) binding.Snapshot {
-	s := binding.Snapshot{Key: key, ClaimAsked: true, VolumesAsked: true, InProcess: slices.Contains(e.processSet.ours, plane)}
+	s := binding.Snapshot{Key: key, ClaimAsked: true, VolumesAsked: true, InProcess: slices.Contains(e.work.processSet.ours, plane)}
 	for _, pv := range e.volumes {
 		if binding.KeyOf(pv) == key {
 			s.Refs = append(s.Refs, pv)

@@ -23,8 +23,8 @@ type continuous struct {
 	// The objects as users created them.
 	firstVolumes map[types.UID]*corev1.PersistentVolume
 	firstClaims  map[types.UID]*corev1.PersistentVolumeClaim
-	forcedAway   map[string]bool
-	letGo        map[types.UID]bool // released at some time
+	forceDeleted map[string]bool
+	everReleased map[types.UID]bool // PersistentVolumes that were released at some time
 	violate      func(format string, args ...any)
 }
 
@@ -32,7 +32,8 @@ type continuous struct {
 func (e end) throughout() *continuous {
 	m := &continuous{
 		volumes: map[string]*corev1.PersistentVolume{}, claims: map[types.UID]*corev1.PersistentVolumeClaim{}, pods: map[types.UID]*corev1.Pod{},
-		firstVolumes: map[types.UID]*corev1.PersistentVolume{}, firstClaims: map[types.UID]*corev1.PersistentVolumeClaim{}, forcedAway: e.forcedAway, letGo: map[types.UID]bool{}, violate: e.violate,
+		firstVolumes: map[types.UID]*corev1.PersistentVolume{}, firstClaims: map[types.UID]*corev1.PersistentVolumeClaim{},
+		forceDeleted: e.interventions.forceDeleted, everReleased: map[types.UID]bool{}, violate: e.violate,
 	}
 	var all []apiserver.Event
 	for _, kind := range []client.Object{&corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &corev1.Pod{}} {
@@ -87,23 +88,24 @@ func (m *continuous) volumeChanged(was, is *corev1.PersistentVolume) {
 	owner := m.owner(was)
 	elsewhere := owner != nil && owner.Spec.VolumeName != "" && owner.Spec.VolumeName != is.Name
 	lives := owner != nil && !elsewhere
-	turned, mayGo := was.Status.Phase != is.Status.Phase, m.mayGo(was, is)
+	phaseChanged, mayLoseFinalizer := was.Status.Phase != is.Status.Phase, m.mayLoseFinalizer(was, is)
 	switch {
-	case turned && is.Status.Phase == corev1.VolumeReleased && lives:
+	case phaseChanged && is.Status.Phase == corev1.VolumeReleased && lives:
 		m.violate("I3: volume %s is released, and its claim %s is there", is.Name, owner.Name)
-	case turned && is.Status.Phase == corev1.VolumeReleased && elsewhere && uidOf(m.firstVolumes[is.UID]) == "":
+	case phaseChanged && is.Status.Phase == corev1.VolumeReleased && elsewhere && uidOf(m.firstVolumes[is.UID]) == "":
 		m.violate("I3: volume %s is released, which was there before its claim %s, and which that never had", is.Name, owner.Name)
-	case turned && is.Status.Phase == corev1.VolumeAvailable && uidOf(is) != "":
+	case phaseChanged && is.Status.Phase == corev1.VolumeAvailable && uidOf(is) != "":
 		m.violate("I2: volume %s is called available, and is for a claim", is.Name)
 	case uidOf(was) != "" && uidOf(is) != uidOf(was) && lives:
 		m.violate("I2: volume %s is taken from claim %s", is.Name, owner.Name)
-	case lives && !mayGo && !m.forcedAway[is.Name] && slices.Contains(was.Finalizers, names.FinalizerPVProtection) && !slices.Contains(is.Finalizers, names.FinalizerPVProtection):
+	case lives && !mayLoseFinalizer && !m.forceDeleted[is.Name] &&
+		slices.Contains(was.Finalizers, names.FinalizerPVProtection) && !slices.Contains(is.Finalizers, names.FinalizerPVProtection):
 		m.violate("I10: volume %s loses its protection, and claim %s has it", is.Name, owner.Name)
 	}
-	if wasLetGo(was) && was.Spec.ClaimRef != nil && !sameName(is.Spec.ClaimRef, was.Spec.ClaimRef) {
+	if wasReleased(was) && was.Spec.ClaimRef != nil && !sameName(is.Spec.ClaimRef, was.Spec.ClaimRef) {
 		m.firstVolumes[is.UID] = is // an administrator chose anew
 	}
-	if chosen := m.firstVolumes[is.UID].Spec.ClaimRef; chosen != nil && !wasLetGo(was) {
+	if chosen := m.firstVolumes[is.UID].Spec.ClaimRef; chosen != nil && !wasReleased(was) {
 		if !sameName(is.Spec.ClaimRef, chosen) {
 			m.violate("I4: volume %s was reserved for claim %s, and is not any more", is.Name, chosen.Name)
 		}
@@ -114,13 +116,13 @@ func sameName(a, b *corev1.ObjectReference) bool {
 	return a != nil && b != nil && a.Namespace == b.Namespace && a.Name == b.Name
 }
 
-// mayGo reports whether a volume needs no protection though a claim has it by now: it was released
-// before, and is so still, or has a finalizer of another controller, which does not let it go.
-func (m *continuous) mayGo(was, is *corev1.PersistentVolume) bool {
-	if wasLetGo(was) {
-		m.letGo[was.UID] = true
+// mayLoseFinalizer reports whether a volume needs no protection though a claim has it by now: it was
+// released before, and still is, or has a finalizer of another controller.
+func (m *continuous) mayLoseFinalizer(was, is *corev1.PersistentVolume) bool {
+	if wasReleased(was) {
+		m.everReleased[was.UID] = true
 	}
-	return wasLetGo(was) || m.letGo[was.UID] && len(is.Finalizers) > 0
+	return wasReleased(was) || m.everReleased[was.UID] && len(is.Finalizers) > 0
 }
 
 func uidOf(pv *corev1.PersistentVolume) types.UID {
@@ -130,24 +132,25 @@ func uidOf(pv *corev1.PersistentVolume) types.UID {
 	return pv.Spec.ClaimRef.UID
 }
 
-// wasLetGo says that an administrator may do with the volume as he likes.
-func wasLetGo(pv *corev1.PersistentVolume) bool {
+// wasReleased reports whether the volume is no longer for its claim, so that an administrator may
+// reserve it for another one.
+func wasReleased(pv *corev1.PersistentVolume) bool {
 	return pv.Status.Phase == corev1.VolumeReleased || pv.Status.Phase == corev1.VolumeFailed
 }
 
 func (m *continuous) claimChanged(was, is *corev1.PersistentVolumeClaim) {
 	pv := m.volumes[is.Spec.VolumeName]
 	mine := pv != nil && uidOf(pv) == is.UID
-	turned := was.Status.Phase != is.Status.Phase
+	phaseChanged := was.Status.Phase != is.Status.Phase
 	switch {
 	case !bindCompleted(was) && bindCompleted(is):
 		m.completes(is, pv, mine)
-	case turned && is.Status.Phase == corev1.ClaimBound && pv == nil && m.forcedAway[is.Spec.VolumeName]: // as in completes
-	case turned && is.Status.Phase == corev1.ClaimBound && !mine:
+	case phaseChanged && is.Status.Phase == corev1.ClaimBound && pv == nil && m.forceDeleted[is.Spec.VolumeName]: // as in completes
+	case phaseChanged && is.Status.Phase == corev1.ClaimBound && !mine:
 		m.violate("I2: claim %s is called bound, and volume %q is not its own", is.Name, is.Spec.VolumeName)
-	case turned && is.Status.Phase == corev1.ClaimLost && mine && !m.forcedAway[pv.Name]: // it was true a moment ago, and another object cannot be tested for
+	case phaseChanged && is.Status.Phase == corev1.ClaimLost && mine && !m.forceDeleted[pv.Name]: // it was true a moment ago, and another object cannot be tested for
 		m.violate("I2: claim %s is called lost, and has volume %s", is.Name, pv.Name)
-	case turned && is.Status.Phase == corev1.ClaimPending:
+	case phaseChanged && is.Status.Phase == corev1.ClaimPending:
 		m.violate("I7: claim %s waits again", is.Name)
 	}
 	if !holds(was) || holds(is) {
@@ -165,7 +168,7 @@ func (m *continuous) completes(claim *corev1.PersistentVolumeClaim, pv *corev1.P
 	switch {
 	case claim.Spec.VolumeName == "":
 		m.violate("I5: the binding of claim %s is complete without a volume", claim.Name)
-	case pv == nil && m.forcedAway[claim.Spec.VolumeName]: // it was its own a moment ago, and another object cannot be tested for
+	case pv == nil && m.forceDeleted[claim.Spec.VolumeName]: // it was its own a moment ago, and another object cannot be tested for
 	case !mine:
 		m.violate("I2: claim %s gets volume %s, which is not its own", claim.Name, claim.Spec.VolumeName)
 	case m.firstVolumes[pv.UID].Spec.ClaimRef == nil && !covers(pv, claim):

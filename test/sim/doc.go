@@ -11,7 +11,7 @@
 // A workload is a sequence of user actions. A schedule is a set of faults. After them the watches
 // heal, and when nothing happens any more the invariants are checked: those of the final state
 // (invariants_test.go, binding_invariants_test.go), those after every change (continuous_invariants_test.go),
-// and that the decision tables find no action left to do (binding_oracle_test.go). A deliberately
-// broken controller, a mutant, must be caught by them; that is what makes a clean sweep worth
-// something.
+// and that the decision tables find no action left to do (binding_oracle_test.go). Their IDs are rows
+// of docs/spec/invariants.md. A deliberately broken controller, a mutant, must be caught by them;
+// that is what makes a clean sweep worth something.
 package sim

@@ -41,7 +41,7 @@ var families = []family{
 	{"two leaders, and a write of the former arrives later", slowRivals, true},
 	{"a former leader repeats", repeats, true},
 	{"journal deleted", lostJournals, true},
-	{"outage", outs, true},
+	{"outage", outages, true},
 	{"no process for days", absences, false},
 	{"two crashes", pairs, false},
 	{"anything together", randomSchedules, false},

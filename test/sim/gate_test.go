@@ -69,9 +69,7 @@ func (p *process) do(o op, send func(n int) error) error {
 		return apierrors.NewTimeoutError("the answer is lost", 0)
 	}
 	if reason := apierrors.ReasonForError(err); err != nil && !o.call && reason != "" {
-		w.mu.Lock()
-		w.refusals = append(w.refusals, fmt.Sprintf("%s: %s", o.text, reason))
-		w.mu.Unlock()
+		w.operations.addRefused(fmt.Sprintf("%s: %s", o.text, reason))
 	}
 	if p.isDead() { // another goroutine killed it meanwhile
 		return errDead
@@ -109,9 +107,7 @@ func (p *process) arrivesLate(n int, o op, send func(n int) error) {
 // travel is the time to the API server. Requests take unlike times, so that no two things happen at
 // the same instant.
 func (p *process) travel(what string) {
-	p.world.mu.Lock()
-	n := p.world.ops
-	p.world.mu.Unlock()
+	n := p.world.operations.count()
 	unlike := fnv.New32()
 	unlike.Write([]byte(what))
 	time.Sleep(400*time.Microsecond + time.Duration(n*7%31)*10*time.Microsecond + time.Duration(p.number)*time.Microsecond +
@@ -163,7 +159,7 @@ func (p *process) asked(o client.Object) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.first[o.GetUID()] == o.GetResourceVersion() {
-		p.world.vain(fmt.Sprintf("process %d asks for %s, which is as it made it", p.number, o.GetName()))
+		p.world.operations.addNeedlessRead(fmt.Sprintf("process %d reads %s, which is unchanged since it created it", p.number, o.GetName()))
 	}
 }
 
@@ -232,7 +228,7 @@ func (d gatedDriver) DeleteVolume(ctx context.Context, in *csi.DeleteVolumeReque
 	w := d.process.world
 	defer d.process.occupy(w.driver.NameOf(in.GetVolumeId()), "DeleteVolume")()
 	err := d.process.do(op{text: "DeleteVolume " + in.GetVolumeId(), call: true}, func(n int) error {
-		if w.shares && w.schedule.slowAt == n && w.schedule.rivalAt > 0 { // docs/limitations.md: it cannot be called back
+		if w.work.shares && w.schedule.slowAt == n && w.schedule.rivalAt > 0 { // docs/limitations.md: it cannot be called back
 			return status.Error(codes.Unavailable, "it never arrives")
 		}
 		return w.driver.Delete(ctx, in.GetVolumeId(), w.schedule.faultOf(n))

@@ -29,8 +29,8 @@ func (w *world) check(before int) {
 		world: w, claims: apiserver.Objects(w.server, &corev1.PersistentVolumeClaim{}),
 		volumes: apiserver.Objects(w.server, &corev1.PersistentVolume{}),
 	}
-	if w.writes != before {
-		w.violate("I5: %d writes after all was quiet", w.writes-before)
+	if w.operations.writes != before {
+		w.violate("I5: %d writes after all was quiet", w.operations.writes-before)
 	}
 	if w.schedule.faultless() {
 		e.budget()
@@ -39,7 +39,7 @@ func (w *world) check(before int) {
 		e.once()
 		e.known()
 	}
-	w.processSet.check(e)
+	w.work.processSet.check(e)
 }
 
 // ofProvisioner checks the invariants of the provisioner.
@@ -48,7 +48,7 @@ func (e end) ofProvisioner() {
 	e.noDouble()
 	e.noStuckFinalizer()
 	e.served()
-	e.restoredStay()
+	e.recreatedStay()
 	e.big()
 	e.placed()
 	e.settled()
@@ -63,7 +63,7 @@ func (e end) noLeak() {
 		if !ofDriver(pv) {
 			continue
 		}
-		if other, ok := handles[pv.Spec.CSI.VolumeHandle]; ok && !e.shares {
+		if other, ok := handles[pv.Spec.CSI.VolumeHandle]; ok && !e.work.shares {
 			e.violate("I1: PersistentVolumes %s and %s are the same volume %s", other, pv.Name, pv.Spec.CSI.VolumeHandle)
 		}
 		handles[pv.Spec.CSI.VolumeHandle] = pv.Name
@@ -72,7 +72,7 @@ func (e end) noLeak() {
 		}
 	}
 	for _, v := range e.driver.Volumes() {
-		if handles[v.ID] == "" && !e.forced[v.ID] && !e.awaited(v.Name) {
+		if handles[v.ID] == "" && !e.interventions.mayRemain[v.ID] && !e.awaited(v.Name) {
 			e.violate("I1: volume %s (%s) leaked: no PersistentVolume names it", v.ID, v.Name)
 		}
 		delete(handles, v.ID)
@@ -132,13 +132,13 @@ func (e end) noStuckFinalizer() {
 
 // budget is I6: one call of each kind for each volume, and nothing refused.
 func (e end) budget() {
-	for call, n := range e.calls {
-		if n != 1 && !e.repeated {
+	for call, n := range e.operations.calls {
+		if n != 1 && !e.work.repeated {
 			e.violate("I6: %d times %s", n, call)
 		}
 	}
-	for _, r := range e.refusals {
-		if e.contested {
+	for _, r := range e.operations.refused {
+		if e.work.contested {
 			break
 		}
 		e.violate("I6: refused: %s", r)
@@ -148,8 +148,8 @@ func (e end) budget() {
 // once is I6 with a frozen cache: a process does not create an object again that it has created,
 // though no watch shows it.
 func (e end) once() {
-	for call, n := range e.calls {
-		if n > 1 && !e.repeated && strings.HasPrefix(call, "CreateVolume") {
+	for call, n := range e.operations.calls {
+		if n > 1 && !e.work.repeated && strings.HasPrefix(call, "CreateVolume") {
 			e.violate("I6: %d times %s, unseen", n, call)
 		}
 	}
@@ -158,8 +158,8 @@ func (e end) once() {
 // known is I6 for reads: a process does not read an object that it has created and no client has
 // changed.
 func (e end) known() {
-	for _, question := range e.inVain {
-		e.violate("I6: %s", question)
+	for _, read := range e.operations.needlessReads {
+		e.violate("I6: %s", read)
 	}
 }
 
@@ -174,18 +174,18 @@ func (e end) served() {
 	}
 }
 
-// restoredStay is I9: an object that was created again under the same name is not treated as the
+// recreatedStay is I9: an object that was created again under the same name is not treated as the
 // old one.
-func (e end) restoredStay() {
-	for _, want := range e.restored {
+func (e end) recreatedStay() {
+	for _, want := range e.interventions.recreated {
 		i := slices.IndexFunc(e.volumes, func(pv *corev1.PersistentVolume) bool { return pv.UID == want.UID })
 		if i < 0 || e.volumes[i].DeletionTimestamp != nil {
-			e.violate("I9: PersistentVolume %s was restored under this name, and deleted", want.Name)
+			e.violate("I9: PersistentVolume %s was created again under this name, and deleted", want.Name)
 			continue
 		}
 		now := e.volumes[i]
-		if !e.turned && now.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete && !slices.Contains(now.Finalizers, names.FinalizerVolume) {
-			e.violate("I9: PersistentVolume %s was restored under this name, and lost our finalizer", want.Name)
+		if !e.interventions.policyChanged && now.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete && !slices.Contains(now.Finalizers, names.FinalizerVolume) {
+			e.violate("I9: PersistentVolume %s was created again under this name, and lost our finalizer", want.Name)
 		}
 	}
 }
@@ -219,7 +219,7 @@ func (e end) onRecord() (all []intent.Entry) {
 
 // awaited reports whether the journal has an entry of the volume for a claim that wants it.
 func (e end) awaited(volume string) bool {
-	return slices.ContainsFunc(e.onRecord(), func(r intent.Entry) bool { return (r.VolumeName == volume || e.shares) && e.waits(r) })
+	return slices.ContainsFunc(e.onRecord(), func(r intent.Entry) bool { return (r.VolumeName == volume || e.work.shares) && e.waits(r) })
 }
 
 // waits reports whether the claim of an entry still wants a volume: then the entry may stay after a

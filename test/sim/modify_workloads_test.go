@@ -145,7 +145,7 @@ type modifying struct {
 func (m *modifying) begin(p *process, call csidriver.Modification) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if p.isFormer() {
+	if p.world.processes.hasNewer(p) {
 		return
 	}
 	if other := m.unknown[call.Volume]; other != "" && other != call.Class {

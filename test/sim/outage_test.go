@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// outage is a time in which the API server refuses requests. Watches go on.
+// outage is a time during which the API server refuses requests. Watches go on.
 type outage struct {
 	at     int // the operation with which it begins; 0 is never
 	lasts  time.Duration
@@ -45,7 +45,7 @@ func (o outage) String() string {
 	return fmt.Sprintf("from %d for %s %s end with %q", o.at, o.lasts, o.of, o.reason)
 }
 
-// error is what is answered.
+// error returns the error that a request gets during the outage.
 func (o outage) error(text string) error {
 	what, why := schema.GroupResource{Resource: "sims"}, errors.New("an outage")
 	switch o.reason {
@@ -60,16 +60,16 @@ func (o outage) error(text string) error {
 	}
 }
 
-// outs are outages of the API server, alone and combined with another fault.
-func outs(calm result, _ extent) (all []schedule) {
+// outages is the family of outages of the API server, alone and combined with another fault.
+func outages(calm result, _ extent) (all []schedule) {
 	for n := 1; n <= calm.ops; n++ {
 		for _, of := range []requests{ofAll, ofReads, ofWrites, ofJournal} {
 			for _, reason := range []metav1.StatusReason{"", metav1.StatusReasonForbidden, metav1.StatusReasonTimeout, metav1.StatusReasonConflict} {
 				if reason == metav1.StatusReasonConflict && of != ofWrites {
 					continue
 				}
-				for _, lasts := range outLasts {
-					if reason == metav1.StatusReasonConflict && lasts > outLasts[0] {
+				for _, lasts := range outageDurations {
+					if reason == metav1.StatusReasonConflict && lasts > outageDurations[0] {
 						continue
 					}
 					s := schedule{outage: outage{at: n, lasts: lasts, of: of, reason: reason}}
@@ -84,14 +84,13 @@ func outs(calm result, _ extent) (all []schedule) {
 	return all
 }
 
-var outLasts = []time.Duration{3 * time.Millisecond, 2 * time.Second, 25 * time.Second}
+var outageDurations = []time.Duration{3 * time.Millisecond, 2 * time.Second, 25 * time.Second}
 
-// refused is the answer to a request while there is an outage.
+// refused returns the error of a request during the outage; nil at other times.
 func (w *world) refused(text string, read, journal bool) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	o := w.schedule.outage
-	if w.out.IsZero() || time.Since(w.out) > o.lasts || !o.of.include(read, journal) {
+	began := w.operations.began(o.at)
+	if began.IsZero() || time.Since(began) > o.lasts || !o.of.include(read, journal) {
 		return nil
 	}
 	return o.error(text)

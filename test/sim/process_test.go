@@ -67,7 +67,7 @@ func newProcess(w *world, number int, r role) *process {
 	p := &process{world: w, number: number, role: r, view: view.New(w.server, w.schedule.views...), working: map[string]string{}, first: map[types.UID]string{}}
 	p.view.Offset = time.Duration(number) * 13 * time.Microsecond
 	p.prepare()
-	if w.ops >= w.schedule.breaksAt { // what is broken is so for a new process too, whose first list is an old one
+	if w.operations.count() >= w.schedule.breaksAt { // what is broken is so for a new process too, whose first list is an old one
 		p.breakViews()
 	}
 	p.ctx, p.cancel = context.WithCancel(w.ctx)
@@ -84,11 +84,9 @@ func (p *process) kill() {
 		return
 	}
 	p.world.log("process %d is killed", p.number)
-	p.world.mu.Lock()
-	p.world.killed++
-	p.world.mu.Unlock()
+	p.world.processes.addKilled()
 	p.cancel()
-	if len(p.world.living(p.role)) == 0 {
+	if len(p.world.processes.living(p.role)) == 0 {
 		p.world.restart(p.role)
 	}
 }
@@ -147,7 +145,7 @@ func (p *process) runProvisioner() {
 	volumes := kube.NewOwnWrites[*corev1.PersistentVolume]()
 	cached := client.Reader(p.view)
 	if m.forgets {
-		cached = forgetful{cached, volumes, p.world.volumeNames}
+		cached = forgetful{cached, volumes, func() []string { return volumeNames(p.world.server) }}
 	}
 	if m.cached != nil {
 		cached = m.cached(cached)
@@ -220,7 +218,7 @@ func (p *process) wire(mgr manager.Manager, have parts) {
 	sources := p.protectSources(mgr, have, &claims)
 	claims = provisioning.New(provisioning.Config{
 		Cached: have.cached, Live: have.api, Writer: have.api, Volumes: have.volumes, Journal: have.entries, CSI: have.driver, Calls: underWay,
-		Driver:  provision.Driver{Name: driverName, Plugin: plugin, Controller: controller, HasTopology: p.world.nodes},
+		Driver:  provision.Driver{Name: driverName, Plugin: plugin, Controller: controller, HasTopology: p.world.work.nodes},
 		Options: provision.Options{NamePrefix: "pvc", NameUUIDLength: -1, Identity: fmt.Sprint("process-", p.number)}, HandedOver: p.attend(mgr),
 		Sharing: reclaims.Sharing, Sources: sources,
 		Timeout: callTimeout, Settings: settings(4), InFlight: measures.InFlight,

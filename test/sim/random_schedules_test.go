@@ -134,7 +134,7 @@ func (d dice) leaders(s *schedule) {
 
 func (d dice) outage(s *schedule) {
 	s.outage = outage{
-		at: d.operation(), lasts: outLasts[d.IntN(len(outLasts))], of: []requests{ofAll, ofReads, ofWrites, ofJournal}[d.IntN(4)],
+		at: d.operation(), lasts: outageDurations[d.IntN(len(outageDurations))], of: []requests{ofAll, ofReads, ofWrites, ofJournal}[d.IntN(4)],
 		reason: []metav1.StatusReason{"", metav1.StatusReasonForbidden, metav1.StatusReasonTimeout}[d.IntN(3)],
 	}
 }

@@ -44,7 +44,7 @@ type expanding struct {
 func (e *expanding) begin(p *process, call csidriver.Expansion) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if p.isFormer() || call.Bytes <= e.reached[call.Volume] {
+	if p.world.processes.hasNewer(p) || call.Bytes <= e.reached[call.Volume] {
 		return
 	}
 	if other := e.pending[call.Volume]; other != 0 && other != call.Bytes {
@@ -65,18 +65,6 @@ func (e *expanding) end(call csidriver.Expansion, err error) {
 	if err == nil && call.Bytes >= size || final && call.Bytes == size {
 		delete(e.pending, call.Volume)
 	}
-}
-
-// isFormer reports whether a newer process of the role has started.
-func (p *process) isFormer() bool {
-	p.world.mu.Lock()
-	defer p.world.mu.Unlock()
-	for _, other := range p.world.processes {
-		if other.role == p.role && other.number > p.number {
-			return true
-		}
-	}
-	return false
 }
 
 // noMoreThanThereIs is checked after each write.

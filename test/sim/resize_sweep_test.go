@@ -19,7 +19,7 @@ var resizeFamilies = []family{
 	{"watch", bindingWatchFaults, true},
 	{"two leaders", rivals, true},
 	{"two leaders, and the former sees nothing", staleRivals, true},
-	{"outage", outs, true},
+	{"outage", outages, true},
 	{"two crashes", pairs, false},
 	{"anything together", randomSchedules, false},
 }

@@ -35,12 +35,13 @@ func run(t *testing.T, work workload, s schedule, m mutant) result {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		w := newWorld(ctx, s, m)
-		w.play(work)
+		w := newWorld(ctx, work, s, m)
+		w.play()
 		cancel()
 		w.end()
-		r.killed = w.killed
-		r.ops, r.calls, r.violations, r.trace = w.ops, w.callOps, w.violations, w.trace
+		r.killed = w.processes.killed
+		r.ops, r.calls = w.operations.count(), w.operations.callNumbers
+		r.violations, r.trace = w.violations, w.lines
 	})
 	return r
 }

@@ -17,7 +17,7 @@ import (
 // protectSources wires the controller of the finalizers on sources as internal/roles does, for the
 // casts that make volumes from sources.
 func (p *process) protectSources(mgr manager.Manager, have parts, claims **provisioning.Controller) provisioning.Sources {
-	if !p.world.processSet.copies {
+	if !p.world.work.processSet.copies {
 		return nil
 	}
 	m := p.world.mutant

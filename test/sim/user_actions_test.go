@@ -40,7 +40,7 @@ func (u *user) volume(name string, edits ...func(*corev1.PersistentVolume)) {
 			PersistentVolumeSource:        corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driverName, VolumeHandle: u.world.driver.Adopt(name)}},
 		},
 	}
-	u.world.forced[name] = true // its storage stays when it is deleted
+	u.world.interventions.add(u.world.interventions.mayRemain, name) // its storage stays when it is deleted
 	for _, edit := range edits {
 		edit(pv)
 	}
@@ -151,7 +151,7 @@ func (u *user) give(claim string) {
 func (u *user) forceAway(name string) {
 	u.step()
 	u.world.log("administrator forces volume %s away", name)
-	u.world.forcedAway[name] = true
+	u.world.interventions.add(u.world.interventions.forceDeleted, name)
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	_ = u.api.Delete(u.world.ctx, pv)
 	_ = u.api.Patch(u.world.ctx, pv, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
@@ -241,10 +241,10 @@ func (u *user) untilPhase(name string, phase corev1.PersistentVolumePhase) {
 // atOnce waits so briefly that no watch has delivered the last change.
 func (u *user) atOnce() { time.Sleep(170 * time.Microsecond) }
 
-// turn sets the reclaim policy of all volumes. It does not set Retain on a volume that is released
+// setPolicy sets the reclaim policy of all volumes. It does not set Retain on a volume that is released
 // already, for which it is too late (D-31).
-func (u *user) turn(policy corev1.PersistentVolumeReclaimPolicy) {
-	u.world.turned = true
+func (u *user) setPolicy(policy corev1.PersistentVolumeReclaimPolicy) {
+	u.world.interventions.policyChanged = true
 	for _, pv := range apiserver.Objects(u.world.server, &corev1.PersistentVolume{}) {
 		if policy == corev1.PersistentVolumeReclaimRetain && pv.Status.Phase == corev1.VolumeReleased {
 			continue

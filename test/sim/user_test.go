@@ -86,7 +86,7 @@ func (u *user) deleteClaim(name string) {
 func (u *user) deleteVolumes() {
 	u.step()
 	u.world.log("user deletes the volumes")
-	u.world.restored = nil // they are deleted too
+	u.world.interventions.dropRecreated()
 	for _, pv := range apiserver.Objects(u.world.server, &corev1.PersistentVolume{}) {
 		_ = u.api.Delete(u.world.ctx, pv)
 	}

@@ -205,15 +205,15 @@ var workloads = []workload{
 		u.untilBound("a")
 		u.deleteClaim("a")
 		u.pause(2 * time.Second)
-		u.turn(corev1.PersistentVolumeReclaimDelete)
+		u.setPolicy(corev1.PersistentVolumeReclaimDelete)
 		u.untilNoVolumes()
 	}},
 	{name: "to be deleted after all", saves: true, setup: immediate, script: func(u *user) {
 		u.claim("a")
 		u.untilBound("a")
-		u.turn(corev1.PersistentVolumeReclaimRetain)
+		u.setPolicy(corev1.PersistentVolumeReclaimRetain)
 		u.pause(time.Second)
-		u.turn(corev1.PersistentVolumeReclaimDelete)
+		u.setPolicy(corev1.PersistentVolumeReclaimDelete)
 		u.pause(time.Millisecond)
 		u.deleteClaim("a")
 		u.untilNoVolumes()

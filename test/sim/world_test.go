@@ -2,62 +2,39 @@ package sim
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"sync"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 	"github.com/purser-csi/purser/test/sim/csidriver"
 	"github.com/purser-csi/purser/test/sim/stockmodel"
 )
 
 // world is one run: an API server, a driver, the models of other controllers, a user, and the
-// processes under test one after the other.
+// processes under test one after the other. A fact that an invariant needs to know of a run belongs
+// to the part that it is about.
 type world struct {
-	schedule   schedule
-	mutant     mutant
-	processSet *processSet
-	contested  bool // users conflict, and the later one is refused
-	repeated   bool // the driver refuses, and the call is retried
-	nodes      bool // its volumes are each on one node
-	shares     bool // it has one volume for all claims
-	server     *apiserver.Server
-	driver     *csidriver.Driver
-	began      time.Time
-	ctx        context.Context
+	schedule schedule
+	mutant   mutant
+	work     workload
+	server   *apiserver.Server
+	driver   *csidriver.Driver
+	ctx      context.Context
 
-	mu         sync.Mutex
-	killed     int // crashes that happened
-	ops        int // writes and calls that our processes began
-	writes     int // those that go to the API server
-	processes  []*process
-	started    time.Time // the last of them, or the one that is to come
-	out        time.Time // when the outage began
-	healed     bool
-	trace      []string
-	violations []string
-	callOps    []int
-	calls      map[string]int  // of the driver, by method and volume, fault-free or not
-	forced     map[string]bool // handles whose PersistentVolume was forced away
-	kept       map[string]bool // handles of volumes with data
-	restored   []*corev1.PersistentVolume
-	turned     bool            // reclaim policies were changed, and with them the protecting controllers
-	forcedAway map[string]bool // names of volumes that an administrator took away from their claims
-	refusals   []string        // conflicts and similar errors in answers to the processes under test
-	inVain     []string        // reads whose result was known
-	budgeted   int             // writes, those of the journal left out
-	expanding  *expanding      // the sizes of volumes; nil where nothing is expanded
-	modifying  *modifying      // the classes of volumes; nil where nothing is expanded
-	attaching  *attaching      // nodes and what is published to them; nil where nothing is attached
+	trace
+	operations    operations
+	processes     processList
+	interventions interventions
+	models
+}
+
+// models are parts of the cluster that only some workloads have; nil where a workload has none.
+type models struct {
+	expanding *expanding // the sizes of volumes
+	modifying *modifying // the classes of volumes
+	attaching *attaching // nodes and what is published to them
 }
 
 // healsAfter is how long a broken watch stays broken when nothing else ends it.
@@ -67,61 +44,44 @@ const healsAfter = 40 * time.Second
 // the calls of the previous leader, after which it repeats or undoes them.
 const blindFor = callTimeout + 8*time.Second
 
-func newWorld(ctx context.Context, s schedule, m mutant) *world {
+func newWorld(ctx context.Context, work workload, s schedule, m mutant) *world {
+	if work.processSet == nil {
+		work.processSet = besideStock
+	}
 	w := &world{
-		schedule: s, mutant: m, server: apiserver.New(), driver: csidriver.New(), began: time.Now(), ctx: ctx, calls: map[string]int{},
-		forced: map[string]bool{}, forcedAway: map[string]bool{}, kept: map[string]bool{},
+		schedule: s, mutant: m, work: work, server: apiserver.New(), driver: csidriver.New(), ctx: ctx,
+		trace: trace{began: time.Now()}, operations: newOperations(), interventions: newInterventions(),
 	}
 	w.driver.Locks, w.driver.Vague = s.driverLocks, s.driverVague
+	w.driver.Shares, w.driver.Named, w.driver.SourceGoes = work.shares, work.named, work.sourceGoes
+	w.driver.FirstUnanswered = work.named || work.sourceGoes
 	w.driver.Deleting = w.deleting
 	return w
 }
 
-// log adds a line to the trace.
-func (w *world) log(format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.trace = append(w.trace, fmt.Sprintf("%10.4fs ", time.Since(w.began).Seconds())+fmt.Sprintf(format, args...))
-}
-
-func (w *world) violate(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	w.log("VIOLATION %s", text)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.violations = append(w.violations, text)
-}
-
 // play runs the workload with the faults of the schedule until nothing happens any more, and checks
 // the invariants.
-func (w *world) play(work workload) {
-	if w.processSet = work.processSet; w.processSet == nil {
-		w.processSet = besideStock
-	}
-	w.contested, w.repeated, w.nodes, w.shares = work.contested, work.repeated, work.nodes, work.shares
-	w.driver.Shares, w.driver.Named, w.driver.SourceGoes = work.shares, work.named, work.sourceGoes
-	w.driver.FirstUnanswered = work.named || work.sourceGoes
-	w.processSet.others(w)
+func (w *world) play() {
+	work := w.work
+	work.processSet.others(w)
 	u := &user{world: w, api: w.server.Client()}
 	work.setup(u)
 	if w.schedule.breaksAt == 0 {
 		w.healLater()
 	}
-	for _, r := range w.processSet.ours {
+	for _, r := range work.processSet.ours {
 		w.start(r)
 	}
 	time.Sleep(time.Second)
 	work.script(u)
 	time.Sleep(blindFor)
-	w.heal()
+	w.processes.heal()
 	w.settle()
-	w.mu.Lock()
-	before := w.writes
-	w.mu.Unlock()
+	before := w.operations.numberOfWrites()
 	time.Sleep(quiet)
 	w.check(before)
-	if w.schedule.faultless() && work.writes > 0 && work.writes != w.budgeted {
-		w.violate("I6: %d writes, and not %d", w.budgeted, work.writes)
+	if budgeted := w.operations.budgeted; w.schedule.faultless() && work.writes > 0 && work.writes != budgeted {
+		w.violate("I6: %d writes, and not %d", budgeted, work.writes)
 	}
 }
 
@@ -131,26 +91,19 @@ func (w *world) settle() {
 	until := time.Now().Add(settles)
 	for time.Now().Before(until) {
 		time.Sleep(time.Until(until))
-		w.mu.Lock()
-		until = w.started
-		if ends := w.out.Add(w.schedule.outage.lasts); ends.After(until) {
+		until = w.processes.lastStart()
+		if ends := w.operations.began(w.schedule.outage.at).Add(w.schedule.outage.lasts); ends.After(until) {
 			until = ends
 		}
 		if until = until.Add(settles); w.schedule.outage.at > 0 && w.schedule.csiAt > 0 { // one after the other
 			until = until.Add(settles)
 		}
-		w.mu.Unlock()
 	}
 }
 
 // end lets every goroutine of the run come to its end.
 func (w *world) end() {
-	w.mu.Lock()
-	for _, p := range w.processes {
-		p.dead.Store(true)
-		p.cancel()
-	}
-	w.mu.Unlock()
+	w.processes.abort()
 	time.Sleep(2 * time.Minute)
 }
 
@@ -161,47 +114,11 @@ const (
 	quiet = 45 * time.Second
 )
 
-func (w *world) heal() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.healed = true
-	for _, p := range w.processes {
-		p.heal()
-	}
-}
-
 func (w *world) healLater() {
 	go func() {
 		time.Sleep(healsAfter)
-		w.heal()
+		w.processes.heal()
 	}()
-}
-
-// vain records an unnecessary read.
-func (w *world) vain(question string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.inVain = append(w.inVain, question)
-}
-
-// volumeNames are those of the volumes that are there.
-func (w *world) volumeNames() (all []string) {
-	for _, pv := range apiserver.Objects(w.server, &corev1.PersistentVolume{}) {
-		all = append(all, pv.Name)
-	}
-	return all
-}
-
-// deleteClaims is what the user does at the worst of times.
-func (w *world) deleteClaims() {
-	if w.processSet.disturb != nil {
-		w.processSet.disturb(w)
-		return
-	}
-	for _, claim := range apiserver.Objects(w.server, &corev1.PersistentVolumeClaim{}) {
-		w.log("user deletes claim %s", claim.Name)
-		_ = w.server.Client().Delete(w.ctx, claim)
-	}
 }
 
 // runaway is more operations than any run needs; a controller that writes for ever is stopped
@@ -210,28 +127,12 @@ const runaway = 1000
 
 // begin counts a write or a call, and returns its number.
 func (w *world) begin(o op) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.ops++; w.ops == runaway {
-		w.violations = append(w.violations, fmt.Sprintf("I5: %d operations and no end", w.ops))
-		for _, p := range w.processes {
-			p.dead.Store(true)
-			p.cancel()
-		}
+	n := w.operations.add(o)
+	if n == runaway {
+		w.violate("I5: %d operations and no end", n)
+		w.processes.abort()
 	}
-	if w.ops == w.schedule.outage.at {
-		w.out = time.Now()
-	}
-	if !o.call {
-		w.writes++
-		if !o.journal {
-			w.budgeted++
-		}
-	} else {
-		w.calls[o.text]++
-		w.callOps = append(w.callOps, w.ops)
-	}
-	return w.ops
+	return n
 }
 
 // happened does what the schedule has for the moment right after an operation of a process.
@@ -240,11 +141,7 @@ func (w *world) happened(by *process, n int) {
 		w.deleteClaims()
 	}
 	if w.schedule.breaksAt == n && n > 0 {
-		w.mu.Lock()
-		for _, p := range w.processes {
-			p.breakViews()
-		}
-		w.mu.Unlock()
+		w.processes.breakViews()
 		w.healLater()
 	}
 	if w.schedule.dropClassAt == n {
@@ -275,54 +172,10 @@ func (w *world) happened(by *process, n int) {
 	}
 }
 
-// replaceVolumes deletes the released volumes by force and creates others under their names, as an
-// administrator may.
-func (w *world) replaceVolumes() {
-	api := w.server.Client()
-	for _, pv := range apiserver.Objects(w.server, &corev1.PersistentVolume{}) {
-		if pv.Status.Phase != corev1.VolumeReleased || !ofDriver(pv) {
-			continue
-		}
-		w.log("administrator replaces volume %s", pv.Name)
-		w.forced[pv.Spec.CSI.VolumeHandle] = true
-		_ = api.Patch(w.ctx, pv.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
-		_ = api.Delete(w.ctx, pv.DeepCopy())
-		restored := &corev1.PersistentVolume{
-			ObjectMeta: metav1.ObjectMeta{Name: pv.Name, Finalizers: []string{names.FinalizerVolume}},
-			Spec:       *pv.Spec.DeepCopy(),
-		}
-		restored.Spec.ClaimRef = nil
-		restored.Spec.CSI.VolumeHandle = w.driver.Adopt("restored-" + pv.Name)
-		_ = api.Create(w.ctx, restored)
-		w.restored = append(w.restored, restored)
-	}
-}
-
-// dropVolumes deletes every volume.
-func (w *world) dropVolumes() {
-	w.restored = nil // they are deleted too
-	for _, pv := range apiserver.Objects(w.server, &corev1.PersistentVolume{}) {
-		w.log("user deletes volume %s", pv.Name)
-		_ = w.server.Client().Delete(w.ctx, pv)
-	}
-}
-
-// dropJournal deletes the journal while a process runs.
-func (w *world) dropJournal() {
-	pages := apiserver.Objects(w.server, &coordinationv1.Lease{})
-	if slices.ContainsFunc(pages, func(page *coordinationv1.Lease) bool { return *page.Spec.HolderIdentity == "" }) {
-		return
-	}
-	for _, page := range pages {
-		w.log("administrator deletes lease %s", page.Name)
-		_ = w.server.Client().Delete(w.ctx, page)
-	}
-}
-
 // deleting checks each volume that the driver is about to delete (I3).
 func (w *world) deleting(id string) {
-	if w.kept[id] {
-		w.violate("I3: volume %s is deleted, which a user has kept while there was no process", id)
+	if w.interventions.includes(w.interventions.retained, id) {
+		w.violate("I3: volume %s is deleted, which an administrator kept while there was no process", id)
 	}
 	for _, pv := range apiserver.Objects(w.server, &corev1.PersistentVolume{}) {
 		if pv.Spec.CSI == nil || pv.Spec.CSI.VolumeHandle != id {
@@ -351,4 +204,12 @@ func (w *world) deletingVolume(pv *corev1.PersistentVolume) {
 			w.violate("I3: volume %s is deleted, and claim %s is bound to it", pv.Name, claim.Name)
 		}
 	}
+}
+
+// volumeNames returns the names of all PersistentVolumes.
+func volumeNames(server *apiserver.Server) (all []string) {
+	for _, pv := range apiserver.Objects(server, &corev1.PersistentVolume{}) {
+		all = append(all, pv.Name)
+	}
+	return all
 }
