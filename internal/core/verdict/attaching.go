@@ -23,7 +23,7 @@ var attachingInfos = map[Reason]Info{
 		"The event FailedAttachVolume of the pod has the error."),
 	DetachRequested: silent("No pod on the node needs the volume and the node does not use it, so its VolumeAttachment is deleted.",
 		"If the VolumeAttachment stays: is the driver's csi-attacher running?"),
-	DetachForced: silent("The volume is detached although the node reports it in use: the node is unhealthy for too long, or has the taint out-of-service.",
+	DetachForced: silent("The volume is detached although the node reports it in use: the node was not ready for too long, or has the taint out-of-service.",
 		"Make sure that the node is really down: a process on it could still write to the volume."),
 	AttachmentForeign: silent("A VolumeAttachment for the volume was not made by the attach-detach controller: its name is not the one that belongs to it. It is left alone.",
 		"Find the program that made it. It blocks other nodes if the volume may be attached to one node only. Delete it by hand if it is not needed."),

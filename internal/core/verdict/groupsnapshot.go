@@ -58,10 +58,10 @@ var groupEvents = []string{
 
 var groupSnapshotInfos = map[Reason]Info{
 	GroupIdle: silent("The VolumeGroupSnapshot is as it should be.", "Nothing to do."),
-	GroupAwaitsDriver: silent("The VolumeGroupSnapshotContent is there, and the snapshotter beside the driver takes the snapshots.",
+	GroupAwaitsDriver: silent("The VolumeGroupSnapshotContent exists, and the driver's csi-snapshotter takes the snapshots.",
 		"If this lasts, read the events of the VolumeGroupSnapshotContent and the log of the csi-snapshotter."),
 	GroupStarted: {
-		Normal, eventCreatingGroupSnapshot, "The VolumeGroupSnapshotContent is being written, which has the driver take the snapshots.",
+		Normal, eventCreatingGroupSnapshot, "The VolumeGroupSnapshotContent is being created; the driver's csi-snapshotter then takes the snapshots.",
 		"If this stays the last event for long, read the events of the VolumeGroupSnapshotContent.",
 	},
 	GroupTaken: {
@@ -72,7 +72,7 @@ var groupSnapshotInfos = map[Reason]Info{
 	},
 	GroupClassNotFound: {
 		Warning, eventGetGroupSnapshotClassFailed, "The VolumeGroupSnapshotClass that the VolumeGroupSnapshot names does not exist.",
-		"Create the class; the group goes on by itself.",
+		"Create the class; the group then continues by itself.",
 	},
 	GroupClassUnclear: {
 		Warning, eventSetDefaultGroupSnapshotClassFailed,
@@ -85,10 +85,10 @@ var groupSnapshotInfos = map[Reason]Info{
 	},
 	GroupContentAbsent: {
 		Warning, eventGroupSnapshotContentMissing, "The VolumeGroupSnapshotContent of the VolumeGroupSnapshot does not exist.",
-		"Create the content that a pre-provisioned group names. Of one that was bound, the group is lost or was deleted.",
+		"For a pre-provisioned group, create the content that it names. If the group was bound, its snapshots are lost or were deleted.",
 	},
 	GroupContentUnfit: {
-		Warning, eventGroupSnapshotContentMismatch, "The VolumeGroupSnapshotContent is of the other kind: made for volumes where existing snapshots are asked for, or the reverse.",
+		Warning, eventGroupSnapshotContentMismatch, "The VolumeGroupSnapshotContent is of the wrong kind: for new snapshots of volumes although the group is pre-provisioned, or the reverse.",
 		"Name a content with groupSnapshotHandles in a pre-provisioned group.",
 	},
 	GroupContentTaken: {
@@ -96,39 +96,39 @@ var groupSnapshotInfos = map[Reason]Info{
 		"Make spec.volumeGroupSnapshotRef of the content name this group, without a uid.",
 	},
 	GroupContentCreateFailed: {
-		Warning, eventGroupSnapshotContentCreationFailed, "The VolumeGroupSnapshotContent could not be made.",
-		"The message names the claim, volume, class or secret that stands in the way. It is retried.",
+		Warning, eventGroupSnapshotContentCreationFailed, "The VolumeGroupSnapshotContent could not be created.",
+		"The message names the claim, volume, class or secret that prevents it. It is retried.",
 	},
 	GroupRestoring: {
 		Warning, eventSnapshotDeletePending, "The VolumeGroupSnapshot is being deleted while a claim is being restored from a member.",
-		"It goes when the claim in the message is bound or deleted.",
+		"It is deleted when the claim in the message is bound or deleted.",
 	},
-	GroupDeleting: silent("The VolumeGroupSnapshot is being deleted; its finalizer is removed when its content is gone or kept.",
+	GroupDeleting: silent("The VolumeGroupSnapshot is being deleted; its finalizer is removed when its content is gone or retained.",
 		"If this lasts, read the events of the VolumeGroupSnapshotContent and of the members."),
 
 	GroupContentIdle: silent("The VolumeGroupSnapshotContent is as it should be, or another driver serves it.", "Nothing to do."),
 	GroupContentAwaits: silent("The driver is asked for the group once the VolumeGroupSnapshotContent has its finalizer and the uid of its group, so that no group snapshot is leaked.",
 		"If this lasts, is the snapshot-controller running? It adds both."),
 	GroupContentAwaitsDeletion: silent("The VolumeGroupSnapshotContent is being deleted while its VolumeGroupSnapshot is not.",
-		"Delete the VolumeGroupSnapshot; the content and, with the policy Delete, the snapshots go with it."),
+		"Delete the VolumeGroupSnapshot; then the content and, with the policy Delete, the snapshots are deleted."),
 	GroupContentAwaitsRetry: silent("The last call for the VolumeGroupSnapshotContent failed; the next one is due later.",
 		"Read the last Warning event of the VolumeGroupSnapshotContent."),
 	GroupContentCreating: silent("The driver is being asked for the group.",
 		"If this lasts, the driver has not answered yet: look at its log."),
-	GroupContentPolled: silent("The driver has made the group and is still processing it. The call is retried.",
+	GroupContentPolled: silent("The driver has taken the snapshots of the group and is still processing them. The call is repeated.",
 		"Nothing to do; the driver's log says how far it is."),
-	GroupContentDeleting: silent("The group is being deleted, or kept as the policy says, and the VolumeGroupSnapshotContent's finalizer is removed.",
+	GroupContentDeleting: silent("The group is being deleted, or retained as the policy says, and the VolumeGroupSnapshotContent's finalizer is removed.",
 		"Nothing to do."),
 	GroupContentCallFailed: {
 		Warning, eventGroupSnapshotCreationFailed, "The driver failed to take the group. The call is retried with the same name.",
-		"The message has the driver's words, or names the class or secret that is missing.",
+		"The message has the driver's message, or names the class or secret that is missing.",
 	},
 	GroupContentCheckFailed: {
 		Warning, eventGroupSnapshotCheckFailed, "The driver did not confirm a group that exists already.",
-		"The message has the driver's words. Does the handle exist on the backend?",
+		"The message has the driver's message. Does the handle exist on the backend?",
 	},
 	GroupContentDeleteFailed: {
 		Warning, eventGroupSnapshotDeleteError, "The driver failed to delete the group. The call is retried.",
-		"The message has the driver's words, or names the secret that cannot be read.",
+		"The message has the driver's message, or names the secret that cannot be read.",
 	},
 }

@@ -39,7 +39,7 @@ var modifyInfos = map[Reason]Info{
 	},
 	ModifyClassMissing: {
 		Warning, eventVolumeModifyFailed, "The VolumeAttributesClass that the claim names does not exist.",
-		"Create the class, or name one that exists. The modification goes on by itself when the class appears.",
+		"Create the class, or name one that exists. The modification continues by itself when the class is created.",
 	},
 	ModifyClassNotOurs: {
 		Warning, eventVolumeModifyFailed, "The VolumeAttributesClass is for another driver than the volume's.",
@@ -47,14 +47,14 @@ var modifyInfos = map[Reason]Info{
 	},
 	ModifyDriverLacks: {
 		Warning, eventVolumeModifyFailed, "The CSI driver cannot modify volumes.",
-		"Use a driver with the capability MODIFY_VOLUME. A driver that gains it with an upgrade is asked at once.",
+		"Use a driver with the capability MODIFY_VOLUME. If an upgrade adds it, the call is made at once.",
 	},
 	ModifyFailed: {
 		Warning, eventVolumeModifyFailed, "The driver failed to apply the VolumeAttributesClass. It is retried.",
-		"The message has the driver's words. After an uncertain answer the same class is tried until the driver gives a final one.",
+		"The message has the driver's message. After an uncertain error the same class is tried until the driver gives a final response.",
 	},
 	ModifyRefused: {
-		Warning, eventVolumeModifyFailed, "The driver refuses the VolumeAttributesClass for good.",
+		Warning, eventVolumeModifyFailed, "The driver refuses the VolumeAttributesClass with a final error.",
 		"Name another VolumeAttributesClass; it is tried at once.",
 	},
 	ModifyAwaitsRetry: silent("The last attempt to apply the VolumeAttributesClass failed; the next one is due later. Another class is tried at once.",

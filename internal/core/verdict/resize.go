@@ -29,7 +29,7 @@ var resizeInfos = map[Reason]Info{
 		"If this stays the last event for long, the driver has not answered yet: look at its log.",
 	},
 	ResizeDone: {
-		Normal, eventVolumeResizeSuccessful, "The volume has the new size, and no node has to do anything.",
+		Normal, eventVolumeResizeSuccessful, "The volume has the new size, and no node has to expand a filesystem.",
 		"Nothing to do.",
 	},
 	ResizeNodeRequired: {
@@ -40,16 +40,16 @@ var resizeInfos = map[Reason]Info{
 		"Start a pod that uses the claim if none runs; else read the kubelet's events about it."),
 	ResizeFailed: {
 		Warning, eventVolumeResizeFailed, "The driver failed to expand the volume. It is retried.",
-		"The message has the driver's words. After an uncertain answer the same size is tried until the driver gives a final one.",
+		"The message has the driver's message. After an uncertain error the same size is tried until the driver gives a final response.",
 	},
 	ResizeRefused: {
-		Warning, eventVolumeResizeFailed, "The driver refuses this size for good.",
+		Warning, eventVolumeResizeFailed, "The driver refuses this size with a final error.",
 		"Ask for a smaller size that is still more than the volume has; it is tried at once.",
 	},
 	ResizeAwaitsRetry: silent("The last attempt to expand the volume failed; the next one is due later. Another size is tried at once.",
 		"Read the VolumeResizeFailed event of the claim."),
 	ResizeNeedsOffline: {
 		Warning, eventVolumeResizeFailed, "The driver expands a volume only while no pod uses it.",
-		"Stop the pods that the message names; the expansion goes on when they are gone.",
+		"Stop the pods that the message names; the expansion continues when they are gone.",
 	},
 }

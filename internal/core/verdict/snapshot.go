@@ -68,44 +68,44 @@ var snapshotInfos = map[Reason]Info{
 	ContentAwaitsFinalizer: silent("The driver is asked for the snapshot once the VolumeSnapshotContent has its finalizer, so that no snapshot is lost.",
 		"If this lasts, is the snapshot-controller running? It adds the finalizer."),
 	ContentAwaitsDeletion: silent("The VolumeSnapshotContent is being deleted while its VolumeSnapshot is not.",
-		"Delete the VolumeSnapshot; the content and, with the policy Delete, the snapshot go with it."),
+		"Delete the VolumeSnapshot; then the content and, with the policy Delete, the snapshot are deleted."),
 	ContentAwaitsRetry: silent("The last call for the VolumeSnapshotContent failed; the next one is due later.",
 		"Read the last Warning event of the VolumeSnapshotContent."),
 	ContentCreating: silent("The driver is being asked for the snapshot.",
 		"If this lasts, the driver has not answered yet: look at its log."),
-	ContentPolled: silent("The driver has made the snapshot and is still processing it. The call is retried.",
+	ContentPolled: silent("The driver has taken the snapshot and is still processing it. The call is repeated.",
 		"Nothing to do; the driver's log says how far it is."),
-	ContentDeleting: silent("The snapshot is being deleted, or kept as the policy says, and the VolumeSnapshotContent's finalizer is removed.",
+	ContentDeleting: silent("The snapshot is being deleted, or retained as the policy says, and the VolumeSnapshotContent's finalizer is removed.",
 		"Nothing to do."),
 	ContentCreateFailed: {
-		Warning, eventSnapshotCreationFailed, "The driver failed to make the snapshot. The call is retried with the same name.",
-		"The message has the driver's words, or names the class or secret that is missing.",
+		Warning, eventSnapshotCreationFailed, "The driver failed to take the snapshot. The call is retried with the same name.",
+		"The message has the driver's message, or names the class or secret that is missing.",
 	},
 	ContentCheckFailed: {
 		Warning, eventSnapshotCheckFailed, "The driver did not confirm a snapshot that exists already.",
-		"The message has the driver's words. Does the snapshot handle exist on the backend?",
+		"The message has the driver's message. Does the snapshot handle exist on the backend?",
 	},
 	ContentDeleteFailed: {
 		Warning, eventSnapshotDeleteError, "The driver failed to delete the snapshot. The call is retried.",
-		"The message has the driver's words, or names the secret that cannot be read.",
+		"The message has the driver's message, or names the secret that cannot be read.",
 	},
 
 	SnapshotIdle: silent("The VolumeSnapshot is as it should be.",
 		"Nothing to do."),
-	SnapshotAwaitsDriver: silent("The VolumeSnapshotContent is there, and the snapshotter beside the driver makes the snapshot.",
+	SnapshotAwaitsDriver: silent("The VolumeSnapshotContent exists, and the driver's csi-snapshotter takes the snapshot.",
 		"If this lasts, read the events of the VolumeSnapshotContent and the log of the csi-snapshotter."),
 	SnapshotInGroup: silent("The VolumeSnapshot belongs to a VolumeGroupSnapshot and waits for it.",
 		"If this lasts, read the events of the group. Are its kinds served, and is the gate CSIVolumeGroupSnapshot on?"),
 	SnapshotGroupAlive: {
 		Warning, eventSnapshotDeletePending, "The VolumeSnapshot is being deleted while its VolumeGroupSnapshot is not.",
-		"It goes with its group: delete the VolumeGroupSnapshot.",
+		"It is deleted with its group: delete the VolumeGroupSnapshot.",
 	},
 	SnapshotStarted: {
-		Normal, eventCreatingSnapshot, "The VolumeSnapshotContent is being written, which has the driver make the snapshot.",
+		Normal, eventCreatingSnapshot, "The VolumeSnapshotContent is being created; the driver's csi-snapshotter then takes the snapshot.",
 		"If this stays the last event for long, read the events of the VolumeSnapshotContent.",
 	},
 	SnapshotTaken: {
-		Normal, eventSnapshotCreated, "The driver has made the snapshot.",
+		Normal, eventSnapshotCreated, "The driver has taken the snapshot.",
 		"Nothing to do.",
 	},
 	SnapshotUsable: {
@@ -114,7 +114,7 @@ var snapshotInfos = map[Reason]Info{
 	},
 	SnapshotClassNotFound: {
 		Warning, eventGetSnapshotClassFailed, "The VolumeSnapshotClass that the VolumeSnapshot names does not exist.",
-		"Create the class; the snapshot goes on by itself.",
+		"Create the class; the snapshot then continues by itself.",
 	},
 	SnapshotClassUnclear: {
 		Warning, eventSetDefaultSnapshotClassFailed, "The VolumeSnapshot names no class, and there is not exactly one default class for the driver of its volume.",
@@ -126,14 +126,14 @@ var snapshotInfos = map[Reason]Info{
 	},
 	SnapshotContentAbsent: {
 		Warning, eventSnapshotContentMissing, "The VolumeSnapshotContent of the VolumeSnapshot does not exist.",
-		"Create the content that a pre-provisioned VolumeSnapshot names. Of one that was bound, the snapshot is lost or was deleted.",
+		"For a pre-provisioned VolumeSnapshot, create the content that it names. If the VolumeSnapshot was bound, its snapshot is lost or was deleted.",
 	},
 	SnapshotNotBoundBack: {
 		Warning, eventSnapshotMisbound, "The VolumeSnapshotContent that the VolumeSnapshot is bound to belongs to another VolumeSnapshot.",
 		"The message names both. Delete the VolumeSnapshot.",
 	},
 	SnapshotContentUnfit: {
-		Warning, eventSnapshotContentMismatch, "The VolumeSnapshotContent is of the other kind: made for a claim where a snapshot that exists is asked for, or the reverse.",
+		Warning, eventSnapshotContentMismatch, "The VolumeSnapshotContent is of the wrong kind: for a new snapshot of a volume although the VolumeSnapshot is pre-provisioned, or the reverse.",
 		"Name a content with a snapshotHandle in a pre-provisioned VolumeSnapshot.",
 	},
 	SnapshotContentTaken: {
@@ -141,13 +141,13 @@ var snapshotInfos = map[Reason]Info{
 		"Make spec.volumeSnapshotRef of the content name this VolumeSnapshot, without a uid.",
 	},
 	SnapshotContentCreateFailed: {
-		Warning, eventSnapshotContentCreationFailed, "The VolumeSnapshotContent could not be made.",
-		"The message names the claim, volume, class or secret that stands in the way. It is retried.",
+		Warning, eventSnapshotContentCreationFailed, "The VolumeSnapshotContent could not be created.",
+		"The message names the claim, volume, class or secret that prevents it. It is retried.",
 	},
 	SnapshotRestoring: {
 		Warning, eventSnapshotDeletePending, "The VolumeSnapshot is being deleted while a claim is being restored from it.",
-		"It goes when the claim in the message is bound or deleted.",
+		"It is deleted when the claim in the message is bound or deleted.",
 	},
-	SnapshotDeleting: silent("The VolumeSnapshot is being deleted; its finalizers are removed when its content is gone or kept.",
+	SnapshotDeleting: silent("The VolumeSnapshot is being deleted; its finalizers are removed when its content is gone or retained.",
 		"If this lasts, read the events of the VolumeSnapshotContent."),
 }

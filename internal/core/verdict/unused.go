@@ -9,6 +9,6 @@ const (
 var unusedInfos = map[Reason]Info{
 	ClaimUseTracked: silent("The condition Unused of the claim says whether a pod refers to it, and since when.",
 		"Nothing to do."),
-	ClaimUseUntracked: silent("The claim has no condition Unused that is kept up: it is not bound, or it is being deleted.",
+	ClaimUseUntracked: silent("The condition Unused is not maintained for the claim: it is not bound, or it is being deleted.",
 		"Nothing to do."),
 }
