@@ -7,39 +7,9 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/purser-csi/purser/internal/core/intent"
-	"github.com/purser-csi/purser/internal/core/rpcerror"
 	"github.com/purser-csi/purser/internal/core/secretref"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
-
-// outcome is what a failed CreateVolume means for the volume.
-type outcome int
-
-const (
-	uncertain outcome = iota // the call may be in progress
-	halfDone                 // the call has ended and may have left a volume (H-15)
-	final                    // no volume exists
-	infeasible
-	exhausted
-)
-
-func meaning(a Answer) outcome {
-	if a.Foreign { // C-44
-		return uncertain
-	}
-	switch {
-	case rpcerror.IsUncertain(a.Code): // C-40
-		return uncertain
-	case a.Code == codes.ResourceExhausted: // C-41
-		return exhausted
-	case a.Code == codes.InvalidArgument: // C-42
-		return infeasible
-	case rpcerror.MayLeaveVolume(a.Code): // C-43, H-15
-		return halfDone
-	default: // C-43
-		return final
-	}
-}
 
 // afterFailedCreate implements C-40 to C-45.
 //   - An uncertain error keeps the journal entry, and the request is repeated unchanged.

@@ -1,7 +1,6 @@
 package snapshotting
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/rpcerror"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
@@ -103,17 +103,8 @@ type Failure struct {
 	Unasked bool
 }
 
-// uncertain are the codes after which the driver may still make the snapshot (SN-K1).
-var uncertain = []codes.Code{
-	codes.Canceled,
-	codes.DeadlineExceeded,
-	codes.Unavailable,
-	codes.ResourceExhausted,
-	codes.Aborted,
-}
-
-// IsFinal reports whether the driver is certain not to make a snapshot for the call any more.
-func (f Failure) IsFinal() bool { return !f.Unasked && !slices.Contains(uncertain, f.Code) }
+// IsFinal reports whether the driver is certain not to make a snapshot for the call any more (SN-K1).
+func (f Failure) IsFinal() bool { return !f.Unasked && !rpcerror.IsUncertainOrExhausted(f.Code) }
 
 // Answer is what a driver says of one snapshot. An answer without a snapshot has the zero value.
 type Answer struct {
