@@ -134,7 +134,7 @@ func TestChartNotes(t *testing.T) {
 		"{}":                                  "nothing runs",
 		"controllers: {enabled: true}":        "kube-controller-manager",
 		"snapshotController: {enabled: true}": "custom resources of snapshots are not installed",
-		"sidecars: {enabled: true, role: sidecars}": "its own sidecars must be gone",
+		"sidecars: {enabled: true, role: sidecars}": "Remove the driver's own sidecars",
 	} {
 		values, err := common.ReadValues([]byte(text))
 		if err != nil {
