@@ -79,7 +79,7 @@ func comparePage(t *testing.T, path, want string) {
 func flagsPage(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
-	b.WriteString("# Flags\n\nFlags marked new are not in upstream; deprecated ones are accepted for old manifests, with a warning that says what they do now.\n")
+	b.WriteString("# Flags\n\nFlags marked new are not in upstream; deprecated ones are accepted for old manifests, with a warning about their present effect.\n")
 	for _, c := range newRoot(cli.Program{Version: "v", Out: io.Discard, Err: io.Discard}).Commands() {
 		if !c.Hidden {
 			fmt.Fprintf(&b, "\n## purser %s\n\n%s.\n", c.Name(), c.Short)
@@ -149,7 +149,7 @@ func TestReferenceNamesTheQueues(t *testing.T) {
 
 func eventsPage() string {
 	var b strings.Builder
-	b.WriteString("# Events\n\nThe event reasons are upstream's, except for those marked new, which tell of what upstream is silent about. The [reason](../reasons/README.md) says more precisely what is the matter.\n\n")
+	b.WriteString("# Events\n\nThe event reasons are upstream's, except for those marked new, which upstream does not have. The [reason](../reasons/README.md) is more precise.\n\n")
 	b.WriteString("| event | | type | reason |\n|---|---|---|---|\n")
 	for _, r := range verdict.All() {
 		if info := verdict.Describe(r); info.Severity != verdict.Silent {

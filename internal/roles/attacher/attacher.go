@@ -83,14 +83,14 @@ func (a *Attacher) AddFlags(f *pflag.FlagSet) {
 			"",
 			"filesystem for volumes whose PersistentVolume names none; empty leaves it to the driver",
 		)
-		f.DurationVar(&a.resync, "resync", 10*time.Minute, "has no effect: every change is seen as it comes")
+		f.DurationVar(&a.resync, "resync", 10*time.Minute, "has no effect: changes are watched, and no resync is needed")
 		f.DurationVar(
 			&a.reconcileSync,
 			"reconcile-sync",
 			time.Minute,
-			"pause between two comparisons of the attachments with what the driver lists, if it lists nodes; 0 for none",
+			"pause between two comparisons of the attachments with the driver's ListVolumes, if that has nodes; 0 for none",
 		)
-		f.Int32Var(&a.maxEntries, "max-entries", 0, "volumes on one page of what the driver lists; 0 leaves it to the driver")
+		f.Int32Var(&a.maxEntries, "max-entries", 0, "volumes on one page of ListVolumes; 0 leaves it to the driver")
 		f.IntVar(&a.maxLogLength, "max-grpc-log-length", -1, "has no effect")
 	})
 	a.AddCommonFlags(f)

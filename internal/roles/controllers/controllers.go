@@ -96,7 +96,7 @@ its name:
 func (c *Controllers) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Controllers", func(f *pflag.FlagSet) {
 		c.WantedFlag(f)
-		f.UintVar(&c.Workers, "worker-threads", DefaultWorkers, "objects of one controller that are worked on at once")
+		f.UintVar(&c.Workers, "worker-threads", DefaultWorkers, "objects of one controller that are reconciled in parallel")
 		cli.RetryDelays{First: &c.RetryStart, Longest: &c.RetryMax}.AddFlags(f, 100*time.Millisecond, time.Minute)
 		c.DetachFlags(f)
 	})

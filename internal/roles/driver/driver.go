@@ -113,8 +113,8 @@ copies elsewhere.`
 func (d *Driver) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Driver", func(f *pflag.FlagSet) {
 		f.StringVar(&d.Endpoint, "endpoint", "", "`socket` to serve on, such as unix:///run/csi/csi.sock (required)")
-		f.StringVar(&d.StateDir, "state-dir", defaultStateDir(), "`folder` for volumes and what is known of them")
-		f.StringVar(&d.NodeID, "node-id", hostname(), "`name` of this machine towards the cluster")
+		f.StringVar(&d.StateDir, "state-dir", defaultStateDir(), "`folder` for volumes and their state")
+		f.StringVar(&d.NodeID, "node-id", hostname(), "node `name` of this machine in the cluster")
 		f.StringVar(&d.Name, "driver-name", driver.DefaultName, "`name` of the driver, as StorageClasses refer to it")
 		f.StringVar(&d.Backend, "backend", "", "`kind` of storage: "+strings.Join(backends, ", ")+
 			"; by default loopfile where this process may use loop devices, else directory; a state directory keeps the kind that it began with")
@@ -158,7 +158,7 @@ func (d *Driver) AddFlags(f *pflag.FlagSet) {
 			"`address`, such as :9808, to serve metrics and health on; empty for none",
 		)
 		f.StringVar(&d.MetricsPath, "metrics-path", "/metrics", "HTTP `path` of the metrics")
-		f.BoolVar(&d.Pprof, "enable-pprof", false, "serve profiles of the process below /debug/pprof/ too")
+		f.BoolVar(&d.Pprof, "enable-pprof", false, "also serve profiles of the process below /debug/pprof/")
 	})
 	cli.Grouped(f, "Logs", cli.LoggingFlags(d.Logging))
 }
@@ -169,7 +169,7 @@ func (d *Driver) addLoopFlags(f *pflag.FlagSet) {
 			&d.Loopfile.OverCommit,
 			"loopfile-over-commit",
 			loopfile.DefaultOverCommit,
-			"how many times the space of the pool may be promised to volumes",
+			"the sizes of all volumes together may be so many times the space of the pool",
 		)
 		f.Int64Var(
 			&d.Loopfile.MaxVolumes,

@@ -85,7 +85,7 @@ func newExplain(streams Streams) *cobra.Command {
 	o := &explainOptions{source: source{in: streams.In}, out: streams.Out}
 	c := &cobra.Command{
 		Use:   "explain [KIND/NAME]",
-		Short: "Say why a claim, volume or pod is not getting on",
+		Short: "Say why a claim, volume or pod is stuck",
 		Long: `Says what an object waits for, which fields show that, what to do and who has
 to do it. Without an object: everything that is stuck, grouped by cause.
 
@@ -103,7 +103,7 @@ namespace. It only reads. Exit codes: 0 well, 1 stuck, 2 cannot tell.`,
 	o.dumpFlags(c.Flags())
 	c.Flags().StringVarP(&o.output, "output", "o", "text", "`format` of the answer: text, json or yaml")
 	c.Flags().
-		BoolVarP(&o.watch, "watch", "w", false, "explain again every five seconds, and print what has changed, until the object is well")
+		BoolVarP(&o.watch, "watch", "w", false, "explain again every five seconds, and print what has changed, until the object is not stuck")
 	return c
 }
 

@@ -103,8 +103,8 @@ func (n *Node) AddFlags(f *pflag.FlagSet) {
 	})
 	cli.Grouped(f, "Calls", func(f *pflag.FlagSet) {
 		f.DurationVar(&n.Timeout, "timeout", node.DefaultTimeout, "for each call to a driver")
-		f.UintVar(&n.Workers, "worker-threads", 64, "volumes that are worked on at once")
-		f.UintVar(&n.PerDriver, "worker-threads-per-driver", 16, "volumes of one driver that are worked on at once")
+		f.UintVar(&n.Workers, "worker-threads", 64, "volumes that are reconciled in parallel")
+		f.UintVar(&n.PerDriver, "worker-threads-per-driver", 16, "volumes of one driver that are reconciled in parallel")
 		f.DurationVar(&n.StatsEvery, "volume-stats-agg-period", node.DefaultStatsEvery,
 			"how often a driver is asked for the usage of each volume (kubelet_volume_stats_*); 0 or less for never")
 		retry := cli.RetryDelays{First: &n.RetryStart, Longest: &n.RetryMax}

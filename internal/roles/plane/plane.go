@@ -64,7 +64,7 @@ func (p *Plane) AddFlags(f *pflag.FlagSet) {
 			&p.Controllers.Workers,
 			"controller-threads",
 			controllers.DefaultWorkers,
-			"objects of one controller that are worked on at once",
+			"objects of one controller that are reconciled in parallel",
 		)
 	})
 	cli.Grouped(f, "Attaching", func(f *pflag.FlagSet) {

@@ -33,20 +33,20 @@ func (a *APIAccess) AddFlags(f *pflag.FlagSet) {
 		&a.Kubeconfig,
 		"kubeconfig",
 		"",
-		"`path` of a kubeconfig, when not running in the cluster; the environment variable KUBECONFIG wins over it",
+		"`path` of a kubeconfig, when not running in the cluster; the environment variable KUBECONFIG overrides it",
 	)
 	f.StringVar(&a.Master, "master", "", "`URL` of the API server, instead of the kubeconfig's")
 	f.Float32Var(
 		&a.KubeAPIQPS,
 		"kube-api-qps",
 		0,
-		"API requests per second of the process, besides as many for its events; 0 or less leaves the limit to the API server's priority and fairness",
+		"API requests per second of the process, and the same number for its events; 0 or less for no limit but the API server's priority and fairness",
 	)
 	f.IntVar(
 		&a.KubeAPIBurst,
 		"kube-api-burst",
 		0,
-		"API requests at once, when kube-api-qps is set; 0 means twice kube-api-qps",
+		"API requests in a burst, if kube-api-qps is set; 0 means twice kube-api-qps",
 	)
 }
 

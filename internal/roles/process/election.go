@@ -65,15 +65,15 @@ func (e *Election) AddFlags(f *pflag.FlagSet) {
 		&e.LeaseDuration,
 		"leader-election-lease-duration",
 		15*time.Second,
-		"how long others wait for a leader that is silent",
+		"how long other instances wait for a leader that does not renew the lease",
 	)
 	f.DurationVar(
 		&e.RenewDeadline,
 		"leader-election-renew-deadline",
 		10*time.Second,
-		"how long a leader tries to renew before it gives up",
+		"how long the leader tries to renew the lease before it ends",
 	)
-	f.DurationVar(&e.RetryPeriod, "leader-election-retry-period", 5*time.Second, "pause between two tries")
+	f.DurationVar(&e.RetryPeriod, "leader-election-retry-period", 5*time.Second, "pause between two attempts")
 	f.Var(labels{&e.Labels}, "leader-election-labels", "labels for the lease, as `key:value`,...")
 }
 

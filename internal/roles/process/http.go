@@ -223,14 +223,14 @@ func (h *HTTPSettings) AddFlags(f *pflag.FlagSet) {
 		"`address`, such as :8080, to serve metrics and health on; empty for none",
 	)
 	f.StringVar(&h.MetricsPath, "metrics-path", "/metrics", "HTTP `path` of the metrics")
-	f.BoolVar(&h.Pprof, "enable-pprof", false, "serve profiles of the process below /debug/pprof/ too")
+	f.BoolVar(&h.Pprof, "enable-pprof", false, "also serve profiles of the process below /debug/pprof/")
 }
 
 // AddSidecarFlags adds the flags F-14 and F-51 to F-53.
 func (h *HTTPSettings) AddSidecarFlags(f *pflag.FlagSet) {
 	h.AddFlags(f)
 	f.StringVar(&h.MetricsAddress, "metrics-address", "",
-		"older name of http-endpoint, an `address` without /healthz/leader-election; give only one of the two")
+		"older name of http-endpoint: an `address`, without /healthz/leader-election; give only one of the two")
 	cli.Marked(f, cli.MarkDeprecated, "metrics-address")
 }
 

@@ -40,18 +40,18 @@ type Capacity struct {
 
 func (c *Capacity) flags(f *pflag.FlagSet) {
 	f.BoolVar(&c.Enabled, "enable-capacity", false,
-		"publish how much room the storage has, as CSIStorageCapacity objects in the namespace of the environment variable NAMESPACE")
+		"publish the free capacity as CSIStorageCapacity objects in the namespace of the environment variable NAMESPACE")
 	f.BoolVar(&c.ImmediateBinding, "capacity-for-immediate-binding", false, "also for classes with immediate binding")
-	f.UintVar(&c.Workers, "capacity-threads", 1, "capacities that the driver is asked for at once")
+	f.UintVar(&c.Workers, "capacity-threads", 1, "GetCapacity calls in flight at once")
 	f.DurationVar(&c.PollInterval, "capacity-poll-interval", time.Minute,
-		"how often the driver is asked for each capacity again; the questions are spread over the interval")
+		"how often GetCapacity is called for each object; the calls are spread over the interval")
 	f.DurationVar(&c.MaxAge, "capacity-max-age", 15*time.Minute,
-		"how long the last answer stays published when the driver fails to give another one; 0 for as long as it fails, as upstream does")
+		"how long the last capacity stays published while GetCapacity fails; 0 for without limit, as upstream does")
 	f.IntVar(&c.OwnerLevel, "capacity-ownerref-level", 1,
 		"owner of the objects: -1 none, 0 the pod of the environment variable POD_NAME, 1 the pod's controller, 2 the controller's own, such as a Deployment")
 	f.Float32Var(&c.KubeAPIQPS, "kube-api-capacity-qps", 0,
-		"API requests per second for capacities, apart from all others; 0 or less leaves the limit to the API server's priority and fairness")
-	f.IntVar(&c.KubeAPIBurst, "kube-api-capacity-burst", 0, "API requests at once for capacities, when kube-api-capacity-qps is set")
+		"API requests per second about capacities, separate from all others; 0 or less for no limit but the API server's priority and fairness")
+	f.IntVar(&c.KubeAPIBurst, "kube-api-capacity-burst", 0, "API requests about capacities in a burst, if kube-api-capacity-qps is set")
 }
 
 // Environment variables that --enable-capacity needs (EN-3, EN-4).

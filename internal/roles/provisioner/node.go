@@ -33,9 +33,9 @@ func (n *NodeDeployment) flags(f *pflag.FlagSet) {
 	f.BoolVar(&n.Enabled, "node-deployment", false,
 		"work only for volumes of the node in the environment variable NODE_NAME, through the driver on that node; run one instance on each node")
 	f.BoolVar(&n.ImmediateBinding, "node-deployment-immediate-binding", true,
-		"take claims of classes with immediate binding, for which no node was selected, too")
-	f.DurationVar(&n.BaseDelay, "node-deployment-base-delay", 20*time.Second, "most time that an instance waits before it first takes such a claim")
-	f.DurationVar(&n.MaxDelay, "node-deployment-max-delay", time.Minute, "most time that it waits after other instances were first, or when its node has no room")
+		"also provision claims of classes with immediate binding, which have no selected node")
+	f.DurationVar(&n.BaseDelay, "node-deployment-base-delay", 20*time.Second, "longest time that an instance waits before it first competes for such a claim")
+	f.DurationVar(&n.MaxDelay, "node-deployment-max-delay", time.Minute, "longest time that it waits after other instances were first, or if its node has no room")
 }
 
 // node returns the name of the node of this instance.

@@ -28,15 +28,15 @@ func (p *Provisioner) retiredFlags(f *pflag.FlagSet) {
 // retiredOwn returns upstream's own flags of v0 to v2 (O-1, O-2).
 func (p *Provisioner) retiredOwn() []cli.RetiredFlag {
 	return []cli.RetiredFlag{
-		{Name: "provisioner", Kind: "string", Now: "has no effect: the driver says its name itself"},
-		{Name: "connection-timeout", Kind: "duration", Now: "has no effect: the driver is waited for as long as it takes"},
+		{Name: "provisioner", Kind: "string", Now: "has no effect: the name comes from the driver"},
+		{Name: "connection-timeout", Kind: "duration", Now: "has no effect: the process waits for the driver without a limit"},
 		{
 			Name: "enable-leader-election", Kind: "bool", Accept: p.Election.EnableOld,
 			Now: "does what --leader-election does, and takes v1's lock on an Endpoints object too unless --leader-election-type=leases is given",
 		},
 		{
 			Name: "leader-election-type", Kind: "string", Accept: p.Election.SetType,
-			Now: "leases is what every version since v2 takes; endpoints takes the lock of v1 and the lease, so that neither works beside this instance",
+			Now: "leases is the lock of every version since v2; endpoints takes both the lock of v1 and the lease, so that neither works at the same time",
 		},
 		{
 			Name: "capacity-controller-deployment-mode", Kind: "string", Accept: p.Capacity.setMode,

@@ -20,13 +20,13 @@ type TopologySettings struct {
 func (p *Provisioner) topologyFlags(f *pflag.FlagSet) {
 	t := &p.Topology
 	f.BoolVar(&t.Strict, "strict-topology", false,
-		"with a selected node, ask for a volume at this node only; without, ask for all places of the cluster, the node's first")
+		"with a selected node, request only the topology of this node; otherwise request those of all nodes, that of the selected node first")
 	f.BoolVar(&t.Immediate, "immediate-topology", true,
-		"without a selected node, ask for all places of the cluster; without, the driver chooses")
+		"without a selected node, request the topologies of all nodes; if false, the driver chooses")
 	f.BoolVar(&t.Assertive, "assertive-topology", false,
-		"take allowedTopologies of a class as a filter of the nodes' places, so that a class need not name every topology key; "+
-			"without, they are the places that the driver is asked for")
-	f.IntVar(&t.MaxTerms, "max-topology-terms", 0, "most places in one request, the preferred ones; 0 for no bound")
+		"use allowedTopologies of a class as a filter for the topologies of nodes, so that a class need not name every topology key; "+
+			"otherwise they are requested as they are")
+	f.IntVar(&t.MaxTerms, "max-topology-terms", 0, "largest number of topologies in one request; the preferred ones are kept; 0 for no limit")
 }
 
 func (t TopologySettings) validate() []error {

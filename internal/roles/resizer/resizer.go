@@ -97,7 +97,7 @@ written with one dash as well, as upstream's.`,
 func (r *Resizer) AddFlags(f *pflag.FlagSet) {
 	r.AddExpansionFlags(f)
 	cli.Grouped(f, "Expansion", func(f *pflag.FlagSet) {
-		f.DurationVar(&r.resync, "resync-period", 10*time.Minute, "has no effect: every change is seen as it comes")
+		f.DurationVar(&r.resync, "resync-period", 10*time.Minute, "has no effect: changes are watched, and no resync is needed")
 	})
 	r.AddCommonFlags(f)
 }
@@ -110,25 +110,25 @@ func (r *Resizer) AddExpansionFlags(f *pflag.FlagSet) {
 			&r.ResizeTimeout,
 			"resize-timeout",
 			0,
-			"for ControllerExpandVolume; --timeout wins if it is given; 0 for that",
+			"timeout of ControllerExpandVolume; --timeout overrides it if given; 0 for --timeout",
 		)
 		f.DurationVar(
 			&r.ModifyTimeout,
 			"modify-timeout",
 			0,
-			"for ControllerModifyVolume; --timeout wins if it is given; 0 for that",
+			"timeout of ControllerModifyVolume; --timeout overrides it if given; 0 for --timeout",
 		)
 		f.BoolVar(
 			&r.WatchPods,
 			"handle-volume-inuse-error",
 			true,
-			"watch pods, and let an expansion that the driver refuses while a volume is in use wait for them to end",
+			"watch pods; if the driver refuses to expand a volume that is in use, wait until its pods have ended",
 		)
 		f.BoolVar(
 			&r.ExtraMetadata,
 			"extra-modify-metadata",
 			false,
-			"tell the driver the names of claim and volume when it modifies one",
+			"pass the names of claim and volume to the driver when it modifies one",
 		)
 	})
 }

@@ -72,7 +72,7 @@ func (c *Common) AddCommonFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Driver", func(f *pflag.FlagSet) { c.Connection.AddFlags(f, c.kind.Timeout) })
 	cli.Grouped(f, "API server", c.APIAccess.AddFlags)
 	cli.Grouped(f, "Pace", func(f *pflag.FlagSet) {
-		f.UintVar(&c.Workers, c.kind.WorkersFlag, 10, "objects that are worked on at once")
+		f.UintVar(&c.Workers, c.kind.WorkersFlag, 10, "objects that are reconciled in parallel")
 		cli.RetryDelays{First: &c.RetryStart, Longest: &c.RetryMax}.AddFlags(f, time.Second, 5*time.Minute)
 	})
 	cli.Grouped(f, "Leader election", c.Election.AddFlags)
@@ -80,7 +80,7 @@ func (c *Common) AddCommonFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Process", func(f *pflag.FlagSet) {
 		f.Var(c.Gates, "feature-gates", "features to switch, as `NAME=BOOL`,...: "+c.Gates.Known())
 		f.BoolVar(&c.AutoMaxProcs, "automaxprocs", false,
-			"take GOMAXPROCS from the container's CPU limit; the Go runtime does so without the flag")
+			"set GOMAXPROCS from the container's CPU limit; the Go runtime does so without the flag")
 	})
 	cli.Grouped(f, "Logs", cli.LoggingFlags(c.Logging))
 	cli.AddRetired(f, c.Notices, cli.RetiredSwitches(c.kind.Retired)...)

@@ -39,7 +39,7 @@ func (c *Connection) AddFlags(f *pflag.FlagSet, timeout time.Duration) {
 	)
 	f.DurationVar(&c.Timeout, "timeout", timeout, "for each call to the driver")
 	f.BoolVar(&c.ExitOnConnectionLoss, "exit-on-connection-loss", false,
-		"end when the connection to the driver breaks, as upstream does, instead of connecting again")
+		"end when the connection to the driver breaks, as upstream does, instead of reconnecting")
 	cli.Marked(f, cli.MarkNew, "exit-on-connection-loss")
 }
 

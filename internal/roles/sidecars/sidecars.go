@@ -69,9 +69,9 @@ func (s *Sidecars) AddFlags(f *pflag.FlagSet) {
 	})
 	cli.Grouped(f, "Snapshots", func(f *pflag.FlagSet) {
 		f.StringVar(&s.Snapshotter.NamePrefix, "snapshot-name-prefix", "snapshot",
-			"start of the snapshots' names on the storage side")
+			"prefix of the names of snapshots on the backend")
 		f.BoolVar(&s.Snapshotter.Controller, "snapshot-controller", false,
-			"be the cluster's snapshot-controller as well; there must be no other")
+			"also run the cluster's snapshot-controller; there must be no other")
 	})
 	s.Provisioner.AddFlags(f)
 	s.Resizer.AddExpansionFlags(f)

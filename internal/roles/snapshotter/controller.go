@@ -96,7 +96,7 @@ func (c *Controller) AddFlags(f *pflag.FlagSet) {
 			false,
 			"label the content of a node-local volume with a node, whose csi-snapshotter takes the snapshot; needs permission to list nodes",
 		)
-		f.DurationVar(&c.resync, "resync-period", 15*time.Minute, "has no effect: every change is seen as it comes")
+		f.DurationVar(&c.resync, "resync-period", 15*time.Minute, "has no effect: changes are watched, and no resync is needed")
 		f.DurationVar(
 			&c.wait,
 			"retry-crd-interval-max",
@@ -106,7 +106,7 @@ func (c *Controller) AddFlags(f *pflag.FlagSet) {
 	})
 	cli.Grouped(f, "API server", c.APIAccess.AddFlags)
 	cli.Grouped(f, "Pace", func(f *pflag.FlagSet) {
-		f.UintVar(&c.Workers, "worker-threads", 10, "objects that are worked on at once")
+		f.UintVar(&c.Workers, "worker-threads", 10, "objects that are reconciled in parallel")
 		cli.RetryDelays{First: &c.RetryStart, Longest: &c.RetryMax}.AddFlags(f, time.Second, 5*time.Minute)
 	})
 	cli.Grouped(f, "Leader election", c.Election.AddFlags)

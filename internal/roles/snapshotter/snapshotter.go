@@ -95,33 +95,33 @@ Flags can be written with one dash as well, as upstream's.`,
 // AddFlags binds every setting to its flag (SN-F1 to SN-F10).
 func (s *Snapshotter) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Snapshots", func(f *pflag.FlagSet) {
-		f.StringVar(&s.NamePrefix, "snapshot-name-prefix", "snapshot", "start of the snapshots' names on the storage side")
+		f.StringVar(&s.NamePrefix, "snapshot-name-prefix", "snapshot", "prefix of the names of snapshots on the backend")
 		f.IntVar(
 			&s.NameUUIDLength,
 			"snapshot-name-uuid-length",
 			-1,
 			"how much of the VolumeSnapshot's uid is in the name; -1 for all of it",
 		)
-		f.BoolVar(&s.ExtraMetadata, "extra-create-metadata", false, "tell the driver the names of VolumeSnapshot and content")
+		f.BoolVar(&s.ExtraMetadata, "extra-create-metadata", false, "pass the names of VolumeSnapshot and content to the driver")
 		f.BoolVar(&s.Controller, "snapshot-controller", false,
-			"be the cluster's snapshot-controller as well; there must be no other")
+			"also run the cluster's snapshot-controller; there must be no other")
 		f.BoolVar(
 			&s.SourceMode,
 			"prevent-volume-mode-conversion",
 			true,
-			"with --snapshot-controller: write down the mode of the source volume",
+			"with --snapshot-controller: write the mode of the source volume into the content",
 		)
 		f.BoolVar(
 			&s.NodeDeployment,
 			"node-deployment",
 			false,
-			"take only snapshots of the node in the environment variable NODE_NAME; run one instance on each node, without an election",
+			"take only snapshots of the node in the environment variable NODE_NAME; run one instance on each node, without leader election",
 		)
 		f.StringVar(
 			&s.GroupPrefix,
 			"groupsnapshot-name-prefix",
 			"groupsnapshot",
-			"start of the groups' names on the storage side",
+			"prefix of the names of group snapshots on the backend",
 		)
 		f.IntVar(
 			&s.GroupUUIDLength,
@@ -129,7 +129,7 @@ func (s *Snapshotter) AddFlags(f *pflag.FlagSet) {
 			-1,
 			"how much of the VolumeGroupSnapshot's uid is in the name; -1 for all of it",
 		)
-		f.DurationVar(&s.resync, "resync-period", 15*time.Minute, "has no effect: every change is seen as it comes")
+		f.DurationVar(&s.resync, "resync-period", 15*time.Minute, "has no effect: changes are watched, and no resync is needed")
 	})
 	s.AddCommonFlags(f)
 	addOlderGate(f, s.Gates)
