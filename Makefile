@@ -86,7 +86,7 @@ test: cluster-tools build ## run every test
 	@cd tools/krew && $(GO) test ./...
 
 .PHONY: sim
-sim: ## crash the controllers at every write and call, under virtual time, and break them on purpose (minutes)
+sim: ## crash the controllers at every write and call, under virtual time, and check that mutants are detected (minutes)
 	@SIM=whole $(GO) test ./test/sim -run '(Sweep|Mutants)$$' -count=1 -v -timeout 30m
 
 .PHONY: crash
@@ -94,7 +94,7 @@ crash: ## kill the driver and the node agent before each system call that change
 	@CRASH=whole $(GO) test ./test/crash ./test/node -run '^TestKilled' -count=1 -v -timeout 60m
 
 .PHONY: test-ceph
-test-ceph: ## run the backend ceph on a real Ceph, which is installed where absent (Debian, as root; minutes)
+test-ceph: ## run the backend ceph on a real Ceph, which is installed if absent (Debian, as root; minutes)
 	@$(GO) run ./test/ceph/install
 	@tools/build.sh $(BIN) csi-sanity
 	@$(GO) test ./internal/driver/backend/ceph/... -count=1
@@ -108,7 +108,7 @@ compat: cluster-tools build ## play the same scenarios to the stock controllers 
 	@COMPAT=whole $(GO) test ./test/compat/... -count=1 -v -timeout 30m
 
 .PHONY: test-rollback
-test-rollback: cluster-tools ## change each sidecar for upstream's and back, amid a call (the first time builds upstream's, minutes)
+test-rollback: cluster-tools ## replace each sidecar by upstream's and back, during a call (the first time builds upstream's, minutes)
 	@tools/build.sh $(BIN) upstream-csi-provisioner upstream-csi-attacher upstream-csi-resizer upstream-csi-snapshotter
 	@$(GO) test ./internal/roles -run '^TestRollback$$' -count=1 -v
 
@@ -125,12 +125,12 @@ lint: ## check style and rules
 	done
 
 .PHONY: generate
-generate: ## write the generated reference anew
+generate: ## regenerate the reference, the reasons and the chart's files
 	@$(GO) test ./internal/roles -run '^TestReference' -count=1 -update
 	@cd tools/chart && $(GO) test . -run '^TestGoldens$$' -count=1 -update
 
 .PHONY: rows
-rows: ## list which rows of the behaviour specification have a test
+rows: ## check the cited rows of the specification, and list those without a test
 	@$(GO) run ./test/rows
 
 .PHONY: bench
@@ -138,7 +138,7 @@ bench: cluster-tools build ## compare the stock volume controllers, ours and a b
 	@$(GO) run ./test/bench
 
 .PHONY: bench-quick
-bench-quick: cluster-tools build ## the same with 200 claims, and nothing there before them
+bench-quick: cluster-tools build ## the same with 200 claims, in an empty cluster
 	@$(GO) run ./test/bench -claims 200 -pairs 0
 
 .PHONY: bench-present
@@ -154,7 +154,7 @@ bench-driver: ## measure the CSI driver beside plain programs, as root: volumes 
 	@$(GO) run ./test/benchdriver $(BENCH)
 
 .PHONY: kubelet-tools
-kubelet-tools: cluster-tools build ## build a kubelet, and install containerd and xfsprogs where absent (Debian, as root)
+kubelet-tools: cluster-tools build ## build a kubelet, and install containerd and xfsprogs if absent (Debian, as root)
 	@command -v containerd >/dev/null || apt-get install -y --no-install-recommends containerd runc
 	@command -v mkfs.xfs >/dev/null || apt-get install -y --no-install-recommends xfsprogs
 	@tools/build.sh $(BIN) kubelet
