@@ -88,10 +88,8 @@ func newRoot(p cli.Program) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "purser",
 		Short: "The Kubernetes volume plane in one program",
-		Long: `Purser provisions persistent volumes for Kubernetes through CSI drivers.
-
-It is one program with several roles. The role is the first argument, or the
-name that the program is called by.`,
+		Long: `Purser is the Kubernetes volume plane in one program with several roles. The
+role is the first argument, or the name of the program.`,
 		Example: `  # a whole development cluster with storage, in one terminal
   purser up
 

@@ -68,8 +68,8 @@ func Command(program cli.Program) *cobra.Command {
 		Long: `Attach and detach the volumes that VolumeAttachments name, through one CSI
 driver.
 
-It takes the place of the external-attacher beside a CSI driver. Flags can be
-written with one dash as well, as upstream's.`,
+It replaces the external-attacher of a CSI driver. Flags can have one dash or
+two, as with upstream.`,
 		Example: `  purser csi-attacher --csi-address=/run/csi/socket --leader-election`,
 	})
 }

@@ -80,11 +80,10 @@ func Command(program cli.Program) *cobra.Command {
 		Short: "Bind claims to volumes, and protect both while they are in use",
 		Long: `Bind claims to volumes, and protect both while they are in use.
 
-It takes the place of the controllers of kube-controller-manager that concern
-claims and volumes: the PV controller (binder), the protection of claims,
-volumes and VolumeAttributesClasses, expansion for CSI drivers, generic
-ephemeral volumes, and attaching and detaching. Switch them off there, each by
-its name:
+It replaces the controllers of kube-controller-manager for claims and volumes:
+the PV controller (binder), the protection of claims, volumes and
+VolumeAttributesClasses, expansion for CSI drivers, generic ephemeral volumes,
+and attaching and detaching. Switch each of them off there by its name:
 
   --controllers=*,-persistentvolume-binder-controller,...`,
 		Example: `  purser controllers --kubeconfig ~/.kube/config

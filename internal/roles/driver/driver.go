@@ -77,11 +77,11 @@ func Command(program cli.Program) *cobra.Command {
 		Long: `A CSI driver with Identity, Controller and Node services in one process.
 
 As root its volumes are image files below the state directory, attached as loop
-devices: with a hard size, a filesystem or raw, with snapshots and clones. Where
-that is not possible they are directories without a size limit.
+devices: with a hard size, with a filesystem or raw, with snapshots and clones.
+If that is not possible, they are directories without a size limit.
 
-It registers with a kubelet itself and answers probes over HTTP, so that no
-sidecar is needed for either.
+It registers with a kubelet itself and serves liveness probes over HTTP, so that
+no sidecars are needed for these.
 
 ` + loopHelp + "\n\n" + cephHelp,
 		Example: `  purser driver --endpoint unix:///run/csi/csi.sock --state-dir /var/lib/volumes
@@ -101,13 +101,13 @@ sidecar is needed for either.
 // loopHelp lists the parameters of classes. The backend refuses all others by name.
 const loopHelp = `Parameters of a StorageClass for loop images:
   csi.storage.k8s.io/fstype  ext4 (default), xfs or btrfs
-  provisioning               thin (default), or thick: all the space at once
-  discard                    whether deleted files make room in the pool; true by
-                             default, for thick volumes false
+  provisioning               thin (default), or thick: allocated at the creation
+  discard                    whether the space of deleted files returns to the
+                             pool; true by default, for thick volumes false
   overCommit                 a limit below --loopfile-over-commit for this class
-provisioning and discard can stand in a VolumeAttributesClass too. Snapshots and
-clones share space where the state directory is on xfs or btrfs, and are full
-copies elsewhere.`
+provisioning and discard can be in a VolumeAttributesClass too. Snapshots and
+clones share space if the state directory is on xfs or btrfs; otherwise they are
+full copies.`
 
 // AddFlags binds every setting to its flag.
 func (d *Driver) AddFlags(f *pflag.FlagSet) {

@@ -86,11 +86,11 @@ func newExplain(streams Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain [KIND/NAME]",
 		Short: "Say why a claim, volume or pod is stuck",
-		Long: `Says what an object waits for, which fields show that, what to do and who has
+		Long: `Prints what an object waits for, which fields show that, what to do and who has
 to do it. Without an object: everything that is stuck, grouped by cause.
 
 KIND is pvc, pv, pod, volumeattachment, volumesnapshot, node, storageclass or
-namespace. It only reads. Exit codes: 0 well, 1 stuck, 2 cannot tell.`,
+namespace. It only reads. Exit codes: 0 not stuck, 1 stuck, 2 unknown.`,
 		Example: `  # why is this claim Pending?
   purser explain pvc/data -n shop
 

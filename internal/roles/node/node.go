@@ -80,14 +80,14 @@ func Command(program cli.Program) *cobra.Command {
 		Long: `Mount the CSI volumes of the pods on a node without a kubelet, such as a node
 for development or a virtual node.
 
-It does what a kubelet does for volumes: drivers register through sockets in
+It does a kubelet's work for volumes: drivers register through sockets in
 plugins_registry, volumes are staged, published, expanded, unpublished and
-unstaged, and status.volumesInUse of the node is kept. Folders and metadata
-files are those of a kubelet, so that a kubelet can take the volumes over, and
-the other way round. Never run it on a node that has a running kubelet.
+unstaged, and status.volumesInUse of the node is written. Folders and metadata
+files are those of a kubelet, so that a kubelet can take over the volumes, and
+the agent those of a kubelet. Never run it on a node with a running kubelet.
 
-It runs no containers. A deleted pod goes when its volumes are unpublished,
-unless --pods=leave.`,
+It runs no containers. A deleted pod is removed when its volumes are
+unpublished, unless --pods=leave.`,
 		Example: `  purser node --node-name n1 --root-dir /var/lib/purser-node --kubeconfig ~/.kube/config`,
 	})
 }

@@ -100,9 +100,9 @@ func Command(program cli.Program) *cobra.Command {
 		Short: "Create and delete volumes for claims, through one CSI driver",
 		Long: `Create and delete volumes for PersistentVolumeClaims, through one CSI driver.
 
-It takes the place of the external-provisioner beside a CSI driver: it watches
-claims that the PV controller gave to the driver, calls CreateVolume and
-DeleteVolume, and writes and deletes the PersistentVolumes.`,
+It replaces the external-provisioner of a CSI driver: it watches the claims with
+the driver's provisioner annotation, calls CreateVolume and DeleteVolume, and
+writes and deletes the PersistentVolumes.`,
 		Example: `  purser csi-provisioner --csi-address=/run/csi/socket --leader-election`,
 	})
 }

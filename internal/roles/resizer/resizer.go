@@ -87,8 +87,8 @@ func Command(program cli.Program) *cobra.Command {
 		Long: `Expand the volumes of claims that ask for more, and apply the
 VolumeAttributesClass that a claim names, through one CSI driver.
 
-It takes the place of the external-resizer beside a CSI driver. Flags can be
-written with one dash as well, as upstream's.`,
+It replaces the external-resizer of a CSI driver. Flags can have one dash or
+two, as with upstream.`,
 		Example: `  purser csi-resizer --csi-address=/run/csi/socket --leader-election`,
 	})
 }

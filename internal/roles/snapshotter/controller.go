@@ -68,10 +68,10 @@ func ControllerCommand(program cli.Program) *cobra.Command {
 		Use: "snapshot-controller", GroupID: cli.GroupRun, Args: cli.NoArguments,
 		Annotations: map[string]string{cli.SingleDash: "true"},
 		Short:       "Bind VolumeSnapshots to their contents, for all drivers",
-		Long: `Make and bind the contents of VolumeSnapshots, for all drivers of a cluster.
+		Long: `Create and bind the contents of VolumeSnapshots, for all drivers of a cluster.
 
-It takes the place of upstream's snapshot-controller, with any csi-snapshotter
-beside the drivers. Flags can be written with one dash as well, as upstream's.`,
+It replaces upstream's snapshot-controller, and works with Purser's or upstream's
+csi-snapshotter. Flags can have one dash or two, as with upstream.`,
 		Example: `  purser snapshot-controller --leader-election`,
 		Version: program.Version,
 		RunE:    cli.Run(s),

@@ -80,8 +80,8 @@ func Command(program cli.Program) *cobra.Command {
 		Long: `Take and delete the snapshots that VolumeSnapshotContents ask for, through
 one CSI driver.
 
-It takes the place of the csi-snapshotter beside a CSI driver, with any
-snapshot-controller in the cluster, or with --snapshot-controller as both.
+It replaces upstream's csi-snapshotter of a CSI driver. It works with Purser's or
+upstream's snapshot-controller; with --snapshot-controller it is both.
 Flags can be written with one dash as well, as upstream's.`,
 		Example: `  purser csi-snapshotter --csi-address=/run/csi/socket --leader-election`,
 		Version: program.Version,
