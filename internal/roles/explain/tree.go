@@ -18,8 +18,8 @@ func newTree(streams Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tree KIND/NAME",
 		Short: "Show the objects around a claim, volume, pod or node",
-		Long: `Prints the objects related to an object with their state and age, and for each the
-most important problem, in 80 columns.`,
+		Long: `Prints the objects related to an object with their state and age, and for each
+the most important problem, in 80 columns.`,
 		Example: `  purser tree pod/web-0 -n shop`,
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {

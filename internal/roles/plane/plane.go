@@ -42,17 +42,17 @@ func Command(program cli.Program) *cobra.Command {
 	return cli.NewRoleCommand(program, p, &cobra.Command{
 		Use:   "plane",
 		Short: "Controllers, csi-provisioner and csi-resizer in one process, with fewer writes",
-		Long: `The roles controllers, csi-provisioner and csi-resizer in one process. Claims pass
-from the binder to the provisioner through a queue in memory, so that a volume
-takes four writes to provision and bind, and four to delete. Other drivers keep
-their own provisioners, which are asked by annotations. With --with-attacher,
-csi-attacher runs in the process too, and gets the driver's VolumeAttachments
-through a queue in memory.
+		Long: `The roles controllers, csi-provisioner and csi-resizer in one process. Claims
+pass from the binder to the provisioner through a queue in memory, so that a
+volume takes four writes to provision and bind, and four to delete. Other
+drivers keep their own provisioners, which are asked by annotations. With
+--with-attacher, csi-attacher runs in the process too, and gets the driver's
+VolumeAttachments through a queue in memory.
 
 The flags are those of csi-provisioner and of expansion, and --controllers. The
 resizer runs if the driver can expand or modify volumes. It uses the lease, the
-number of workers and the delays of csi-provisioner: no other csi-resizer may run
-for the driver. The service account needs the permissions of all roles.`,
+number of workers and the delays of csi-provisioner: no other csi-resizer may
+run for the driver. The service account needs the permissions of all roles.`,
 		Example: `  purser plane --csi-address=/run/csi/socket --leader-election`,
 	})
 }

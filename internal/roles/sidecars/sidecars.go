@@ -51,13 +51,15 @@ func Command(program cli.Program) *cobra.Command {
 		Use:   "sidecars",
 		Short: "All sidecars of one CSI driver in one process",
 		Long: `The roles csi-provisioner, csi-attacher, csi-resizer and csi-snapshotter in one
-process beside one CSI driver: one connection, one cache, and one lease, which is
-that of csi-provisioner. No other sidecar of these kinds may run for the driver.
+process beside one CSI driver: one connection, one cache, and one lease, which
+is that of csi-provisioner. No other sidecar of these kinds may run for the
+driver.
 
-Sidecars for capabilities that the driver lacks are not started. The snapshotter
-needs the custom resources of snapshots; without them, add --without=snapshotter. The flags are those of
-csi-provisioner, of expansion and of snapshots. The service account needs the
-permissions of every role that runs (deploy/optional/sidecars.yaml).`,
+Sidecars for capabilities that the driver lacks are not started. The
+snapshotter needs the custom resources of snapshots; without them, add
+--without=snapshotter. The flags are those of csi-provisioner, of expansion and
+of snapshots. The service account needs the permissions of every role that runs
+(deploy/optional/sidecars.yaml).`,
 		Example: `  purser sidecars --csi-address=/run/csi/socket --leader-election`,
 	})
 }

@@ -70,8 +70,8 @@ func ControllerCommand(program cli.Program) *cobra.Command {
 		Short:       "Bind VolumeSnapshots to their contents, for all drivers",
 		Long: `Create and bind the contents of VolumeSnapshots, for all drivers of a cluster.
 
-It replaces upstream's snapshot-controller, and works with Purser's or upstream's
-csi-snapshotter. Flags can have one dash or two, as with upstream.`,
+It replaces upstream's snapshot-controller, and works with Purser's or
+upstream's csi-snapshotter. Flags can have one dash or two, as with upstream.`,
 		Example: `  purser snapshot-controller --leader-election`,
 		Version: program.Version,
 		RunE:    cli.Run(s),

@@ -80,9 +80,9 @@ func Command(program cli.Program) *cobra.Command {
 		Long: `Take and delete the snapshots that VolumeSnapshotContents ask for, through
 one CSI driver.
 
-It replaces upstream's csi-snapshotter of a CSI driver. It works with Purser's or
-upstream's snapshot-controller; with --snapshot-controller it is both.
-Flags can be written with one dash as well, as upstream's.`,
+It replaces upstream's csi-snapshotter of a CSI driver. It works with Purser's
+or upstream's snapshot-controller; with --snapshot-controller it is both. Flags
+can be written with one dash as well, as upstream's.`,
 		Example: `  purser csi-snapshotter --csi-address=/run/csi/socket --leader-election`,
 		Version: program.Version,
 		RunE:    cli.Run(s),

@@ -47,14 +47,15 @@ func Command(program cli.Program) *cobra.Command {
 		Short: "Start a development cluster with storage, in one terminal",
 		Long: `Start a development cluster with storage: a real etcd, kube-apiserver and
 kube-scheduler, virtual nodes, a CSI driver, the provisioner, the resizer, the
-snapshotter and the volume controllers. kube-controller-manager runs too, for namespaces,
-service accounts and garbage collection, without its volume controllers. All files
-are in the data folder. Ctrl-C stops everything; no process and no mount is left.
-The next 'up' on the same folder continues with the same data.
+snapshotter and the volume controllers. kube-controller-manager runs too, for
+namespaces, service accounts and garbage collection, without its volume
+controllers. All files are in the data folder. Ctrl-C stops everything; no
+process and no mount is left. The next 'up' on the same folder continues with
+the same data.
 
 The nodes have no kubelet: pods are scheduled and their volumes are mounted,
-below the data folder, but their containers do not run, unless --kubelet is given.
-A deleted pod is removed when its volumes are unmounted.`,
+below the data folder, but their containers do not run, unless --kubelet is
+given. A deleted pod is removed when its volumes are unmounted.`,
 		Example: `  purser up
   purser up --fresh --data-dir /tmp/try
   purser up --nodes 6 --zones a,b,c
