@@ -172,7 +172,7 @@ func severityName(s verdict.Severity) string {
 
 func reasonsIndex() string {
 	var b strings.Builder
-	b.WriteString("# Reasons\n\nWhy a claim or a volume is as it is. The metric `purser_decisions_total` and every log line name the reason.\n\n")
+	b.WriteString("# Reasons\n\nThe reasons of decisions, which `purser explain`, the metric `purser_decisions_total` and every log line name.\n\n")
 	for _, r := range verdict.All() {
 		fmt.Fprintf(&b, "- [%s](%s.md): %s\n", r, r, verdict.Describe(r).Meaning)
 	}
@@ -191,7 +191,7 @@ func reasonPage(r verdict.Reason) string {
 func rbacPage(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
-	b.WriteString("# Permissions\n\nWhat each role may do, as shipped in `deploy/rbac` and as used by `purser up` and the tests.\n")
+	b.WriteString("# Permissions\n\nThe permissions of each role: the files of `deploy/rbac`, which `purser up` and the tests use too.\n")
 	files, err := deploy.RBAC.ReadDir("rbac")
 	if err != nil {
 		t.Fatal(err)

@@ -22,27 +22,27 @@ var (
 	MetricStorageOperation = Metric{
 		"storage_operation_duration_seconds", "histogram",
 		[]string{"migrated", "operation_name", "status", "volume_plugin"},
-		"Time from the write of a VolumeAttachment, or its deletion, to the answer of the attacher: volume_attach and volume_detach.",
+		"Time from the write of a VolumeAttachment, or its deletion, to the result of the attacher: volume_attach and volume_detach.",
 	}
 	MetricAttachWait = Metric{
 		"purser_attach_wait_seconds", "histogram",
 		[]string{"driver"},
-		"Time from a pod on a node that needs a volume to the volume in the node's list, so that the kubelet may mount it.",
+		"Time from the scheduling of a pod that needs a volume to its entry in status.volumesAttached of the node, for which the kubelet waits.",
 	}
 	MetricDetachesWaiting = Metric{
 		"purser_detaches_waiting", "gauge",
 		[]string{"driver", "reason"},
-		"Volumes on nodes that do not need them, and that are not detached yet, by what they wait for.",
+		"Volumes that are attached to nodes which do not need them any more, by the reason why they are not detached yet.",
 	}
 	MetricOldestDetach = Metric{
 		"purser_oldest_waiting_detach_seconds", "gauge",
 		[]string{"driver", "reason"},
-		"How long the oldest of them waits.",
+		"Age of the oldest detach of purser_detaches_waiting.",
 	}
 	MetricAttachConflicts = Metric{
 		"purser_multi_attach_conflicts", "gauge",
 		[]string{"driver"},
-		"Nodes that need a volume which may be on one node only, and which another node has or may have.",
+		"Nodes that need an exclusive volume which is attached, or may be attached, to another node.",
 	}
 )
 

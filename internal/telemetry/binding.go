@@ -31,7 +31,7 @@ var (
 	MetricForeignBinders = Metric{
 		"purser_foreign_binders_total", "counter",
 		[]string{"manager"},
-		"Other programs that bind claims beside this one, by the name under which they write. There must be none.",
+		"Other programs that were seen to bind claims, by their field manager. There must be none.",
 	}
 )
 

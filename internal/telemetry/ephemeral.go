@@ -6,11 +6,11 @@ import "github.com/prometheus/client_golang/prometheus"
 var (
 	MetricEphemeralCreated = Metric{
 		"ephemeral_volume_controller_create_total", "counter", nil,
-		"Claims of generic ephemeral volumes that were asked for.",
+		"Attempts to create a claim of a generic ephemeral volume.",
 	}
 	MetricEphemeralFailed = Metric{
 		"ephemeral_volume_controller_create_failures_total", "counter", nil,
-		"Claims of generic ephemeral volumes that the API server did not create.",
+		"Failed attempts to create a claim of a generic ephemeral volume.",
 	}
 )
 

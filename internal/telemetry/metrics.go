@@ -19,12 +19,12 @@ var (
 	MetricDecisions = Metric{
 		"purser_decisions_total", "counter",
 		[]string{"controller", "reason"},
-		"Decisions of the controllers, by the reason that the decision gives.",
+		"Decisions of the controllers, by controller and reason.",
 	}
 	MetricInFlight = Metric{
 		"purser_csi_calls_in_flight", "gauge",
 		[]string{"method"},
-		"Calls to the CSI driver that have not been answered yet.",
+		"Calls to the CSI driver that are in flight.",
 	}
 	MetricUncertain = Metric{
 		"purser_uncertain_volumes", "gauge", nil,
@@ -38,8 +38,8 @@ var Upstream = []Metric{
 	{
 		"csi_sidecar_operations_seconds", "histogram",
 		[]string{"driver_name", "method_name", "grpc_status_code"},
-		"Calls to the CSI driver, by method and answer, with their duration. For a driver that took the place of an in-tree " +
-			"plugin there is the label migrated too: true for calls for volumes of the plugin.",
+		"Duration of calls to the CSI driver, by method and gRPC code. For a driver that replaced an in-tree " +
+			"plugin there is also the label migrated: true for calls about volumes of the plugin.",
 	},
 	{
 		"workqueue_adds_total", "counter",
@@ -61,13 +61,13 @@ var Upstream = []Metric{
 var MetricSlowPath = Metric{
 	"leader_election_slowpath_total", "counter",
 	[]string{"name"},
-	"Renewals of the lease that had to read it again first.",
+	"Renewals of the lease that had to read it first.",
 }
 
 // MetricEventsDropped should stay 0.
 var MetricEventsDropped = Metric{
 	"purser_events_dropped_total", "counter", nil,
-	"Kubernetes events that were not written, because too many waited or the API server did not take them.",
+	"Kubernetes events that were not written, because the queue was full or the API server refused them.",
 }
 
 // MetricThrottled is registered only with --kube-api-qps.

@@ -16,7 +16,7 @@ var NodeMetrics = append([]Metric{metricCSIOperations}, volumeStats...)
 var metricCSIOperations = Metric{
 	"csi_operations_seconds", "histogram",
 	[]string{"driver_name", "method_name", "grpc_status_code", "migrated"},
-	"Calls of the node agent to CSI drivers, by method and answer, with their duration. migrated is always false.",
+	"Duration of calls of the node agent to CSI drivers, by method and gRPC code. migrated is always false.",
 }
 
 var ofClaim = []string{"namespace", "persistentvolumeclaim"}

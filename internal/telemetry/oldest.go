@@ -10,7 +10,7 @@ import (
 var MetricOldest = Metric{
 	"purser_oldest_pending_claim_seconds", "gauge",
 	[]string{"class"},
-	"Age of the oldest claim that was given to the driver and has no volume yet, by class.",
+	"Age of the oldest claim that is for this driver and has no volume yet, by class.",
 }
 
 // oldest is a gauge whose values are computed at each scrape.

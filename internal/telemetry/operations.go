@@ -22,7 +22,7 @@ var (
 	metricProvisionDuration = Metric{
 		"controller_persistentvolumeclaim_provision_duration_seconds", "histogram",
 		[]string{"class", "source"},
-		"Time to provision a volume, failed attempts apart.",
+		"Time to provision a volume, without failed attempts.",
 	}
 	metricDeleted = Metric{
 		"controller_persistentvolume_delete_total", "counter",
@@ -37,7 +37,7 @@ var (
 	metricDeleteDuration = Metric{
 		"controller_persistentvolume_delete_duration_seconds", "histogram",
 		[]string{"class"},
-		"Time to delete a volume, failed attempts apart.",
+		"Time to delete a volume, without failed attempts.",
 	}
 )
 

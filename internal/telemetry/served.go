@@ -11,12 +11,12 @@ var (
 	MetricServed = Metric{
 		"purser_driver_calls_seconds", "histogram",
 		[]string{"method", "grpc_status_code"},
-		"Calls that the CSI driver has answered, by method and answer, with their duration.",
+		"Duration of the calls that the CSI driver has answered, by method and gRPC code.",
 	}
 	MetricServing = Metric{
 		"purser_driver_calls_in_flight", "gauge",
 		[]string{"method"},
-		"Calls that the CSI driver has not answered yet.",
+		"Calls that the CSI driver is processing.",
 	}
 )
 
