@@ -15,7 +15,7 @@ func (p *Provisioner) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "API server", p.APIAccess.AddFlags)
 	cli.Grouped(f, "Volumes", p.volumeFlags)
 	cli.Grouped(f, "Topology", p.topologyFlags)
-	cli.Grouped(f, "Pace", p.paceFlags)
+	cli.Grouped(f, "Workers and retries", p.paceFlags)
 	cli.Grouped(f, "Leader election", p.electionFlags)
 	cli.Grouped(f, "Metrics and health", p.AddSidecarFlags)
 	cli.Grouped(f, "Process", p.processFlags)
@@ -24,7 +24,7 @@ func (p *Provisioner) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Storage capacity", p.Capacity.flags)
 	cli.Grouped(f, "One instance per node", p.NodeDeployment.flags)
 	cli.Grouped(f, "One instance per node", p.Reap.flags)
-	cli.Grouped(f, "Of older versions", p.retiredFlags)
+	cli.Grouped(f, "Flags of older versions", p.retiredFlags)
 	cli.Marked(f, cli.MarkNew, "min-volume-size", "volume-name-template", "driver-metadata", "volume-metadata", "intents",
 		"orphan-audit-interval", "create-timeout", "delete-timeout", "delete-worker-threads", "leader-election-lease-name",
 		"purser-reap-removed-nodes", "purser-reap-removed-nodes-after", "assertive-topology", "max-topology-terms", "capacity-max-age")

@@ -71,7 +71,7 @@ func (c *Common) AddCommonFlags(f *pflag.FlagSet) {
 	c.Given = f.Changed
 	cli.Grouped(f, "Driver", func(f *pflag.FlagSet) { c.Connection.AddFlags(f, c.kind.Timeout) })
 	cli.Grouped(f, "API server", c.APIAccess.AddFlags)
-	cli.Grouped(f, "Pace", func(f *pflag.FlagSet) {
+	cli.Grouped(f, "Workers and retries", func(f *pflag.FlagSet) {
 		f.UintVar(&c.Workers, c.kind.WorkersFlag, 10, "objects that are reconciled in parallel")
 		cli.RetryDelays{First: &c.RetryStart, Longest: &c.RetryMax}.AddFlags(f, time.Second, 5*time.Minute)
 	})

@@ -105,7 +105,7 @@ func (c *Controller) AddFlags(f *pflag.FlagSet) {
 		)
 	})
 	cli.Grouped(f, "API server", c.APIAccess.AddFlags)
-	cli.Grouped(f, "Pace", func(f *pflag.FlagSet) {
+	cli.Grouped(f, "Workers and retries", func(f *pflag.FlagSet) {
 		f.UintVar(&c.Workers, "worker-threads", 10, "objects that are reconciled in parallel")
 		cli.RetryDelays{First: &c.RetryStart, Longest: &c.RetryMax}.AddFlags(f, time.Second, 5*time.Minute)
 	})

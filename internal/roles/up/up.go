@@ -101,7 +101,7 @@ func (u *Up) AddFlags(f *pflag.FlagSet) {
 		)
 		f.DurationVar(&u.DriverWait, "driver-timeout", 15*time.Second, "how long to wait for your own driver to answer")
 	})
-	cli.Grouped(f, "Insight", func(f *pflag.FlagSet) {
+	cli.Grouped(f, "Metrics and audit", func(f *pflag.FlagSet) {
 		f.StringVar(
 			&u.HTTPEndpoint,
 			"http-endpoint",
