@@ -18,14 +18,17 @@ import (
 // attachDetach returns the entry of the attach-detach controller.
 func attachDetach() Controller {
 	return Controller{
-		Name: NameAttachDetach, Alias: "attachdetach", Component: "attachdetach-controller",
-		Grants: append(readsPairs(),
-			Grant{"", "pods", read},
-			Grant{"", "nodes", read},
-			Grant{"", "nodes/status", []string{"patch"}},
-			Grant{"storage.k8s.io", "csidrivers", read},
-			Grant{"storage.k8s.io", "volumeattachments", append(slices.Clone(read), "create", "delete", "patch")}),
-		Fields: pairsAnd(kube.AttachedVolumeFields, podFields, attachedPodFields, nodeFields, attachmentFields),
+		Alias: "attachdetach",
+		Entry: Entry{
+			Name: NameAttachDetach, Component: "attachdetach-controller",
+			Grants: append(readsPairs(),
+				Grant{"", "pods", read},
+				Grant{"", "nodes", read},
+				Grant{"", "nodes/status", []string{"patch"}},
+				Grant{"storage.k8s.io", "csidrivers", read},
+				Grant{"storage.k8s.io", "volumeattachments", append(slices.Clone(read), "create", "delete", "patch")}),
+			Fields: pairsAnd(kube.AttachedVolumeFields, podFields, attachedPodFields, nodeFields, attachmentFields),
+		},
 		Add: func(ctx context.Context, p Parts, events reconcile.Recorder) error {
 			return attachdetach.New(attachdetach.Config{
 				Cached: p.Manager.GetClient(), Live: p.Manager.GetAPIReader(), Writer: p.Manager.GetClient(),

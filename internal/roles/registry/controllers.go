@@ -30,9 +30,16 @@ const (
 
 // All returns the controllers. They are added in this order.
 func All() []Controller {
-	return []Controller{
-		{
-			Name: NameBinder, Alias: "persistentvolume-binder", Component: "persistentvolume-controller",
+	return append(
+		append([]Controller{volumeBinder()}, protections()...), expander(), ephemeralVolumes(), attachDetach(),
+	)
+}
+
+func volumeBinder() Controller {
+	return Controller{
+		Alias: "persistentvolume-binder",
+		Entry: Entry{
+			Name: NameBinder, Component: "persistentvolume-controller",
 			Grants: append(readsPairs(),
 				Grant{"", "pods", read},
 				Grant{"", "persistentvolumes", write},
@@ -40,52 +47,78 @@ func All() []Controller {
 				Grant{"", "persistentvolumeclaims", write},
 				Grant{"", "persistentvolumeclaims/status", write},
 				Grant{"storage.k8s.io", "storageclasses", read}),
-			Fields: pairsAnd(podFields), Add: addBinder,
-		},
-		{
-			Name: NameClaimProtection, Alias: "pvc-protection", Component: "pvc-protection-controller",
-			Grants: append(readsPairs(),
-				Grant{"", "pods", read},
-				Grant{"", "persistentvolumeclaims", write},
-				Grant{"", "persistentvolumeclaims/status", write}),
 			Fields: pairsAnd(podFields),
+		},
+		Add: addBinder,
+	}
+}
+
+func protections() []Controller {
+	return []Controller{
+		{
+			Alias: "pvc-protection",
+			Entry: Entry{
+				Name: NameClaimProtection, Component: "pvc-protection-controller",
+				Grants: append(readsPairs(),
+					Grant{"", "pods", read},
+					Grant{"", "persistentvolumeclaims", write},
+					Grant{"", "persistentvolumeclaims/status", write}),
+				Fields: pairsAnd(podFields),
+			},
 			Add: func(ctx context.Context, p Parts, events reconcile.Recorder) error {
 				cfg := protectionConfig(p, events)
 				return errors.Join(protection.NewClaims(cfg).AddTo(ctx, p.Manager), protection.NewUnused(cfg).AddTo(ctx, p.Manager))
 			},
 		},
 		{
-			Name: NameVolumeProtection, Alias: "pv-protection", Component: "pv-protection-controller",
-			Grants: append(readsPairs(), Grant{"", "persistentvolumes", write}),
-			Fields: pairsAnd(),
+			Alias: "pv-protection",
+			Entry: Entry{
+				Name: NameVolumeProtection, Component: "pv-protection-controller",
+				Grants: append(readsPairs(), Grant{"", "persistentvolumes", write}),
+				Fields: pairsAnd(),
+			},
 			Add: func(ctx context.Context, p Parts, events reconcile.Recorder) error {
 				return protection.NewVolumes(protectionConfig(p, events)).AddTo(ctx, p.Manager)
 			},
 		},
 		{
-			Name: NameClassProtection, Alias: "volumeattributesclass-protection",
-			Component: "volumeattributesclass-protection-controller",
-			Grants: append(readsPairs(),
-				Grant{"storage.k8s.io", "volumeattributesclasses", append(append([]string(nil), read...), "patch")}),
-			Needs:  storagev1.SchemeGroupVersion.WithKind("VolumeAttributesClass"),
-			Absent: "the API server does not serve VolumeAttributesClasses, which therefore are not protected",
-			Fields: pairsAnd(classFields),
+			Alias: "volumeattributesclass-protection",
+			Entry: Entry{
+				Name: NameClassProtection, Component: "volumeattributesclass-protection-controller",
+				Grants: append(readsPairs(),
+					Grant{"storage.k8s.io", "volumeattributesclasses", append(append([]string(nil), read...), "patch")}),
+				Needs:  storagev1.SchemeGroupVersion.WithKind("VolumeAttributesClass"),
+				Absent: "the API server does not serve VolumeAttributesClasses, which therefore are not protected",
+				Fields: pairsAnd(classFields),
+			},
 			Add: func(ctx context.Context, p Parts, events reconcile.Recorder) error {
 				return protection.NewClasses(protectionConfig(p, events)).AddTo(ctx, p.Manager)
 			},
 		},
-		{
-			Name: NameExpand, Alias: "persistentvolume-expander", Component: "volume_expand",
+	}
+}
+
+func expander() Controller {
+	return Controller{
+		Alias: "persistentvolume-expander",
+		Entry: Entry{
+			Name: NameExpand, Component: "volume_expand",
 			Grants: append(readsPairs(), Grant{"", "persistentvolumeclaims/status", write}),
 			Fields: pairsAnd(),
-			Add: func(ctx context.Context, p Parts, events reconcile.Recorder) error {
-				return expand.New(expand.Config{
-					Cached: p.Manager.GetClient(), Writer: p.Manager.GetClient(), Settings: p.Settings(events),
-				}).AddTo(ctx, p.Manager)
-			},
 		},
-		{
-			Name: NameEphemeral, Alias: "ephemeral-volume", Component: "ephemeral_volume",
+		Add: func(ctx context.Context, p Parts, events reconcile.Recorder) error {
+			return expand.New(expand.Config{
+				Cached: p.Manager.GetClient(), Writer: p.Manager.GetClient(), Settings: p.Settings(events),
+			}).AddTo(ctx, p.Manager)
+		},
+	}
+}
+
+func ephemeralVolumes() Controller {
+	return Controller{
+		Alias: "ephemeral-volume",
+		Entry: Entry{
+			Name: NameEphemeral, Component: "ephemeral_volume",
 			Grants: append(readsPairs(),
 				Grant{"", "pods", read},
 				Grant{"", "persistentvolumeclaims", []string{"create"}},
@@ -93,14 +126,13 @@ func All() []Controller {
 				// OwnerReferencesPermissionEnforcement is on.
 				Grant{"", "pods/finalizers", []string{"update"}}),
 			Fields: pairsAnd(podFields),
-			Add: func(ctx context.Context, p Parts, events reconcile.Recorder) error {
-				return ephemeral.New(ephemeral.Config{
-					Cached: p.Manager.GetClient(), Live: p.Manager.GetAPIReader(), Writer: p.Manager.GetClient(),
-					Created: telemetry.NewEphemeral(p.Metrics), Settings: p.Settings(events),
-				}).AddTo(ctx, p.Manager)
-			},
 		},
-		attachDetach(),
+		Add: func(ctx context.Context, p Parts, events reconcile.Recorder) error {
+			return ephemeral.New(ephemeral.Config{
+				Cached: p.Manager.GetClient(), Live: p.Manager.GetAPIReader(), Writer: p.Manager.GetClient(),
+				Created: telemetry.NewEphemeral(p.Metrics), Settings: p.Settings(events),
+			}).AddTo(ctx, p.Manager)
+		},
 	}
 }
 

@@ -10,12 +10,17 @@ import (
 
 // Trim returns a cache transform that keeps only the fields that the given controllers read, and
 // those that other roles in the same process read.
-func Trim(controllers []Controller, others ...*kube.Fields) toolscache.TransformFunc {
-	fields := slices.Clone(others)
+func Trim[E Described](controllers []E, others ...*kube.Fields) toolscache.TransformFunc {
+	return kube.TrimTo(append(slices.Clone(others), Fields(controllers)...))
+}
+
+// Fields returns the fields that the controllers read.
+func Fields[E Described](controllers []E) []*kube.Fields {
+	var all []*kube.Fields
 	for _, c := range controllers {
-		fields = append(fields, c.Fields...)
+		all = append(all, c.entry().Fields...)
 	}
-	return kube.TrimTo(fields)
+	return all
 }
 
 // pairsAnd returns the fields that every controller reads, those of claims and volumes, and its own.

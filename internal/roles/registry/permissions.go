@@ -18,11 +18,14 @@ var (
 var events = Grant{Resource: "events", Verbs: []string{"create", "patch"}}
 
 // Permissions returns the permissions of the controllers, without duplicates.
-func Permissions(controllers []Controller) []process.Permission {
+func Permissions[E Described](controllers []E) []process.Permission {
 	var all []process.Permission
 	for _, rule := range rulesOf(controllers) {
 		for _, verb := range rule.Verbs {
-			all = append(all, process.Permission{Group: rule.Group, Resource: rule.Resource, Verb: verb})
+			p := process.Permission{Group: rule.Group, Resource: rule.Resource, Verb: verb}
+			if !slices.Contains(all, p) {
+				all = append(all, p)
+			}
 		}
 	}
 	return all
@@ -35,9 +38,10 @@ type rule struct {
 }
 
 // rulesOf merges equal grants, in the order of the controllers.
-func rulesOf(controllers []Controller) []rule {
+func rulesOf[E Described](controllers []E) []rule {
 	var rules []rule
-	for _, c := range controllers {
+	for _, one := range controllers {
+		c := one.entry()
 		for _, g := range c.Grants {
 			same := func(r rule) bool {
 				return r.Group == g.Group && r.Resource == g.Resource && slices.Equal(r.Verbs, g.Verbs)

@@ -14,18 +14,32 @@ import (
 	"github.com/purser-csi/purser/internal/reconcile"
 )
 
-// Controller is one entry of the registry.
-type Controller struct {
-	Name      string  // as kube-controller-manager has it
-	Alias     string  // its name in older versions, which kube-controller-manager accepts too; may be empty
-	Component string  // the source of its events, as upstream has it
+// Entry is what a role must know of a controller, besides how it is built. The controllers of each
+// role embed it.
+type Entry struct {
+	Name      string
+	Component string  // the source of its events, as upstream has it; empty for that of the role
 	Grants    []Grant // what it may do, besides writing events
 	// Needs is a kind that not every API server serves; empty for none. Without it the controller
-	// does not run, and Absent is logged, which says what does not work.
-	Needs  schema.GroupVersionKind
+	// does not run.
+	Needs schema.GroupVersionKind
+	// Absent is logged when an enabled controller does not run for lack of what it needs. It says
+	// what does not work.
 	Absent string
 	// Fields are the fields that it reads; of kinds without any, those that [kube.Trim] keeps.
 	Fields []*kube.Fields
+}
+
+// Described is an [Entry], or a struct that embeds one.
+type Described interface{ entry() Entry }
+
+func (e Entry) entry() Entry { return e }
+
+// Controller is a controller of kube-controller-manager, by its name there.
+type Controller struct {
+	Entry
+
+	Alias string // its name in older versions, which kube-controller-manager accepts too; may be empty
 	// Add builds the controller and adds it to the manager.
 	Add func(context.Context, Parts, reconcile.Recorder) error
 }

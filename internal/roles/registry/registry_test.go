@@ -15,7 +15,7 @@ import (
 func TestTrimIsComposed(t *testing.T) {
 	node := kube.Reads(func(from, to *corev1.Pod) { to.Spec.NodeName = from.Spec.NodeName })
 	phase := kube.Reads(func(from, to *corev1.Pod) { to.Status.Phase = from.Status.Phase })
-	trim := Trim([]Controller{{Fields: []*kube.Fields{node}}}, node, phase)
+	trim := Trim([]Entry{{Fields: []*kube.Fields{node}}}, node, phase)
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u", ResourceVersion: "7", Labels: map[string]string{"a": "b"}},
 		Spec:       corev1.PodSpec{NodeName: "n", Hostname: "h"}, Status: corev1.PodStatus{Phase: corev1.PodRunning, Message: "m"},
