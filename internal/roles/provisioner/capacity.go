@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,9 +17,7 @@ import (
 	publishing "github.com/purser-csi/purser/internal/controllers/capacity"
 	"github.com/purser-csi/purser/internal/core/capacity"
 	"github.com/purser-csi/purser/internal/core/names"
-	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/kube"
-	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
@@ -94,36 +90,24 @@ func (c *Capacity) limit(api *rest.Config) *rest.Config {
 	return api
 }
 
-// capacity registers the publisher of capacities. It returns the driver through which volumes are
-// created, so that the publisher learns their topology.
-func (w *builder) capacity(
-	ctx context.Context, settings reconcile.Settings, locks csirpc.Locks, inFlight *prometheus.GaugeVec,
-) (csi.ControllerClient, error) {
-	driver, c := w.Conn.Controller(), w.role.Capacity
-	if !c.Enabled {
-		return driver, nil
-	}
-	if !w.Driver.Controller[csi.ControllerServiceCapability_RPC_GET_CAPACITY] {
-		logr.FromContextOrDiscard(ctx).Info("--enable-capacity has no effect: the driver does not have the capability GET_CAPACITY; " +
-			"set spec.storageCapacity to false in its CSIDriver object, or the scheduler waits for objects that nothing writes")
-		return driver, nil
-	}
-	publisher, err := w.publisher(ctx, settings, locks, inFlight)
+// addCapacity registers the publisher of capacities, which learns the topology of new volumes from
+// the answers to CreateVolume.
+func addCapacity(ctx context.Context, p *parts) error {
+	publisher, err := p.publisher(ctx)
 	if err == nil {
-		err = publisher.AddTo(ctx, w.Manager)
+		err = publisher.AddTo(ctx, p.Manager)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("--enable-capacity: %w", err)
+		return fmt.Errorf("--enable-capacity: %w", err)
 	}
-	telemetry.NewCapacities(w.Registry, publisher.State)
-	return publisher.Observe(driver), nil
+	telemetry.NewCapacities(p.Registry, publisher.State)
+	p.creator = publisher.Observe(p.creator)
+	return nil
 }
 
-func (w *builder) publisher(
-	ctx context.Context, settings reconcile.Settings, locks csirpc.Locks, inFlight *prometheus.GaugeVec,
-) (*publishing.Controller, error) {
-	c, api := w.role.Capacity, w.role.Capacity.limit(w.API)
-	rules, segments, err := w.capacityScope(ctx)
+func (p *parts) publisher(ctx context.Context) (*publishing.Controller, error) {
+	c, api := p.role.Capacity, p.role.Capacity.limit(p.API)
+	rules, segments, err := p.capacityScope(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -138,12 +122,13 @@ func (w *builder) publisher(
 	if rules.Owner, err = findOwner(ctx, writer, rules.Namespace, os.Getenv(envPodName), c.OwnerLevel); err != nil {
 		return nil, err
 	}
+	settings := p.settings
 	settings.Workers = int(c.Workers)
 	return publishing.New(publishing.Config{
 		Random:   rand.Float64, //nolint:forbidigo // the controller takes it as a parameter
-		Settings: settings, Cached: w.Manager.GetClient(), Objects: objects, Live: writer, Writer: writer,
-		Rules: rules, Segments: segments, CSI: w.Conn.Controller(), Timeout: w.role.Timeout,
-		Poll: c.PollInterval, MaxAge: c.MaxAge, Locks: locks, InFlight: inFlight,
+		Settings: settings, Cached: p.Manager.GetClient(), Objects: objects, Live: writer, Writer: writer,
+		Rules: rules, Segments: segments, CSI: p.Conn.Controller(), Timeout: p.role.Timeout,
+		Poll: c.PollInterval, MaxAge: c.MaxAge, Locks: p.role.Locks, InFlight: p.measures.InFlight,
 	}), nil
 }
 

@@ -61,10 +61,10 @@ func (w *builder) requestsElsewhere(ctx context.Context) ([]*csi.VolumeContentSo
 }
 
 // journal returns the journal of unresolved requests, and adds it to the manager if it needs to
-// run. Every CreateVolume waits for a journal write, so the journal has its own connection and does
-// not wait behind other writes.
+// run. An instance that creates no volumes has none. Every CreateVolume waits for a journal write,
+// so the journal has its own connection and does not wait behind other writes.
 func (w *builder) journal() (counted, error) {
-	if w.role.Journal.Intents == intentsOff {
+	if w.role.Journal.Intents == intentsOff || !createsVolumes(w) {
 		return provisioning.NewMemory(), nil
 	}
 	need := journal.BestEffort

@@ -1,20 +1,20 @@
 package provisioner
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"os"
 	"slices"
 	"strings"
 
-	"github.com/container-storage-interface/spec/lib/go/csi"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	storageclient "k8s.io/client-go/kubernetes/typed/storage/v1"
 
-	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/secretref"
 	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/internal/roles/registry"
 )
 
 // optionalPermissions are permissions that not every class needs, with the effect of lacking them.
@@ -32,55 +32,42 @@ var optionalManifests = map[string]string{
 	"referencegrants": "deploy/optional/csi-provisioner-grants.yaml",
 }
 
-// unusedVerbs are verbs of upstream's role that Purser does not need: events are not read, and
-// leases are created once and never deleted (RB-4, RB-11).
-var unusedVerbs = map[string][]string{"events": {"list", "watch", "update"}, "leases": {"list", "watch", "delete"}, "csistoragecapacities": {"patch"}}
-
-// inCapacityNamespace are the resources of the namespace of the capacities (EN-3, RB-11).
-var inCapacityNamespace = []string{"csistoragecapacities", "pods", "replicasets"}
-
-// wantedPermissions returns the permissions of the shipped role that this driver and these flags
-// need.
+// wantedPermissions returns the permissions that this driver and these flags need, in the order of
+// the shipped role.
 func (w *builder) wantedPermissions() ([]process.Permission, error) {
-	namespace, capacities := w.role.Election.LeaseNamespace(), os.Getenv(envNamespace)
-	shipped, err := process.ShippedPermissions("csi-provisioner", namespace)
-	if err != nil {
-		return nil, err
-	}
-	unneeded := map[string]bool{
-		"nodes": !w.readsNodes(), "csinodes": !w.readsNodes(), "volumeattachments": !w.attaches(),
-		"volumesnapshots": !w.has(csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT),
-
-		"volumesnapshotcontents":  !w.has(csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT),
-		"volumeattributesclasses": !w.has(csi.ControllerServiceCapability_RPC_MODIFY_VOLUME) || !w.role.Gates.Enabled(GateVolumeAttributesClass),
-		"csistoragecapacities":    !w.role.Capacity.Enabled, "pods": !w.role.Capacity.Enabled || w.role.Capacity.OwnerLevel < 0,
-		"replicasets": !w.role.Capacity.Enabled || w.role.Capacity.OwnerLevel < 2,
-		"leases":      !w.role.Election.Enabled && w.role.Journal.Intents == intentsOff,
-	}
-	var wanted []process.Permission
-	for _, p := range shipped {
-		if slices.Contains(inCapacityNamespace, p.Resource) {
-			p.Namespace = capacities
+	shipped, err := process.ShippedPermissions("csi-provisioner", "")
+	wanted := registry.Permissions(w.needed())
+	place := func(p process.Permission) int {
+		if i := slices.Index(shipped, p); i >= 0 {
+			return i
 		}
-		if !unneeded[p.Resource] && !slices.Contains(unusedVerbs[p.Resource], p.Verb) {
-			wanted = append(wanted, p)
-		}
+		return len(shipped)
 	}
-	if w.role.Gates.Enabled(GateCrossNamespaceSource) { // RB-9
-		wanted = append(wanted, process.Permission{Group: names.GatewayGroup, Resource: "referencegrants", Verb: "list"})
+	slices.SortStableFunc(wanted, func(a, b process.Permission) int { return cmp.Compare(place(a), place(b)) })
+	leases, capacities := w.role.Election.LeaseNamespace(), os.Getenv(envNamespace)
+	namespaces := map[string]string{ // EN-3, RB-11
+		"leases": leases, "endpoints": leases, "csistoragecapacities": capacities, "pods": capacities, "replicasets": capacities,
 	}
-	if w.role.readsNamespaces() { // U-51
-		wanted = append(wanted, process.Permission{Resource: "namespaces", Verb: "get"})
+	for i := range wanted {
+		wanted[i].Namespace = namespaces[wanted[i].Resource]
 	}
-	if w.role.Election.TakesEndpoints() { // RB-12
-		for _, verb := range []string{"get", "create", "update"} {
-			wanted = append(wanted, process.Permission{Namespace: namespace, Resource: "endpoints", Verb: verb})
-		}
-	}
-	return wanted, nil
+	return wanted, err
 }
 
-func (w *builder) has(c csi.ControllerServiceCapability_RPC_Type) bool { return w.Driver.Controller[c] }
+// needed returns the entries of the enabled controllers with the permissions that this driver and
+// these flags need.
+func (w *builder) needed() []registry.Entry {
+	var entries []registry.Entry
+	for _, c := range append(w.enabled(), controller{optional: ofRole}) {
+		for _, o := range c.optional {
+			if o.when(w) {
+				c.Grants = append(slices.Clone(c.Grants), o.grants...)
+			}
+		}
+		entries = append(entries, c.Entry)
+	}
+	return entries
+}
 
 // secretPermissions returns the permissions for the secrets that the classes of a driver name for
 // CreateVolume and DeleteVolume. If the namespace depends on the claim, they are for all namespaces

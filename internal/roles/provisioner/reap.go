@@ -11,10 +11,8 @@ import (
 
 	"github.com/purser-csi/purser/internal/controllers/reap"
 	reclaiming "github.com/purser-csi/purser/internal/controllers/reclaim"
-	"github.com/purser-csi/purser/internal/core/reclaim"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/roles/cli"
-	"github.com/purser-csi/purser/internal/telemetry"
 )
 
 // Reap has the settings of a central instance that reclaims the volumes of removed nodes (N-12).
@@ -51,30 +49,22 @@ func (p *Provisioner) validateReap() []error {
 	}
 }
 
-// reaper registers the controller that reclaims the volumes of removed nodes. No other controller
-// runs in the same process.
-func (w *builder) reaper(ctx context.Context) error {
-	role, live := w.role, w.Manager.GetAPIReader()
+// addReaper registers the controller that reclaims the volumes of removed nodes.
+func addReaper(ctx context.Context, p *parts) error {
+	cached, live := p.Manager.GetClient(), p.Manager.GetAPIReader()
 	reaper := reap.New(reap.Config{
-		Cached: w.Manager.GetClient(), Live: live, Writer: w.Manager.GetClient(), Driver: w.Driver.Name,
-		After: role.Reap.After, Clock: clock.RealClock{},
-		Namespace: role.Election.LeaseNamespace(), Prefix: w.journalName() + "-",
+		Cached: cached, Live: live, Writer: p.Manager.GetClient(), Driver: p.Driver.Name,
+		After: p.role.Reap.After, Clock: clock.RealClock{},
+		Namespace: p.role.Election.LeaseNamespace(), Prefix: p.journalName() + "-",
 	})
-	if role.Reap.Mode == reapByDriver {
-		reaper.CSI = w.Conn.Controller()
+	if p.role.Reap.Mode == reapByDriver {
+		reaper.CSI = p.Conn.Controller()
 	}
-	measures := telemetry.NewMetrics(w.Registry, func() int { return 0 })
-	settings := w.settings(measures)
-	settings.Workers = role.deleteWorkers()
-	reclaims := reclaiming.New(reclaiming.Config{
-		Cached: kube.SomeVolumes(w.Manager.GetClient(), reaper.Has), Live: kube.SomeVolumes(live, reaper.Has),
-		AllVolumes: live, Writer: w.Manager.GetClient(), Volumes: kube.NewOwnWrites[*corev1.PersistentVolume](),
-		CSI: reaper.Client(), Calls: role.Locks, Sources: reaper.Sources(),
-		Driver:    reclaim.Driver{Name: w.Driver.Name, Controller: w.Driver.Controller},
-		Deletions: telemetry.NewDeletions(w.Registry), Timeout: role.deleteTimeout(), InFlight: measures.InFlight,
-		Settings: settings,
-	})
+	cfg := p.reclaimConfig()
+	cfg.Cached, cfg.Live, cfg.AllVolumes = kube.SomeVolumes(cached, reaper.Has), kube.SomeVolumes(live, reaper.Has), live
+	cfg.CSI, cfg.Sources = reaper.Client(), reaper.Sources()
 	return errors.Join(
-		kube.Prewarm(ctx, w.Manager.GetCache(), &corev1.Node{}), reclaims.AddTo(ctx, w.Manager), w.Manager.Add(reaper),
+		kube.Prewarm(ctx, p.Manager.GetCache(), &corev1.Node{}),
+		reclaiming.New(cfg).AddTo(ctx, p.Manager), p.Manager.Add(reaper),
 	)
 }

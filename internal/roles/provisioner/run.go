@@ -3,17 +3,19 @@ package provisioner
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/purser-csi/purser/internal/controllers/handoff"
 	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
 	reclaiming "github.com/purser-csi/purser/internal/controllers/reclaim"
+	"github.com/purser-csi/purser/internal/controllers/sourceprotection"
 	"github.com/purser-csi/purser/internal/controllers/volumelock"
 	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/core/reclaim"
@@ -67,63 +69,99 @@ func (p *Provisioner) deleteWorkers() int { return int(cmp.Or(p.Pace.DeleteWorke
 
 func (p *Provisioner) longestCall() time.Duration { return max(p.createTimeout(), p.deleteTimeout()) }
 
-func (w *builder) controllers(ctx context.Context) error {
+// parts are what the controllers share.
+type parts struct {
+	*builder
+
+	journal  counted
+	measures *telemetry.Metrics
+	settings reconcile.Settings
+	volumes  *kube.OwnWrites[*corev1.PersistentVolume]
+	creator  csi.ControllerClient // for CreateVolume; the publisher of capacities observes the answers
+
+	// These are set when they are added.
+	reclaims *reclaiming.Controller
+	sources  *sourceprotection.Controller
+	claims   *provisioning.Controller
+}
+
+func (w *builder) newParts() (*parts, error) {
 	w.role.Locks = cmp.Or(w.role.Locks, &volumelock.Locks{})
-	if w.role.Reap.Mode != "" {
-		return w.reaper(ctx)
-	}
 	journal, err := w.journal()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	measures := telemetry.NewMetrics(w.Registry, journal.Len)
-	volumes, underWay := kube.NewOwnWrites[*corev1.PersistentVolume](), w.role.Locks
-	settings := w.settings(measures)
-	given, err := w.receiveFromBinder()
+	return &parts{
+		builder: w, journal: journal, measures: measures, settings: w.settings(measures),
+		volumes: kube.NewOwnWrites[*corev1.PersistentVolume](), creator: w.Conn.Controller(),
+	}, nil
+}
+
+// controllers adds the enabled controllers, and those of other roles.
+func (w *builder) controllers(ctx context.Context) error {
+	p, err := w.newParts()
 	if err != nil {
 		return err
 	}
-	driver, err := w.capacity(ctx, settings, underWay, measures.InFlight)
-	if err != nil {
-		return err
-	}
-	cached, live, all := w.readers()
-	deleting := settings
-	deleting.Workers = w.role.deleteWorkers()
-	reclaims := reclaiming.New(reclaiming.Config{
-		Cached: cached, Live: live, AllVolumes: all, Writer: w.Manager.GetClient(), Volumes: volumes,
-		CSI: w.Conn.Controller(), Calls: underWay,
-		Driver: reclaim.Driver{
-			Name:       w.Driver.Name,
-			Controller: w.Driver.Controller,
-		}, Deletions: telemetry.NewDeletions(w.Registry),
-		Journal: journal, DropProtection: w.role.Together.DropProtection, Timeout: w.role.deleteTimeout(),
-		InFlight: measures.InFlight, Settings: deleting,
-	})
-	var claims *provisioning.Controller
-	sources := w.sources(settings, &claims)
-	claims = provisioning.New(provisioning.Config{
-		Cached: cached, Live: live, Writer: w.Manager.GetClient(),
-		Volumes: volumes, Journal: journal, HandedOver: given, Sharing: reclaims.Sharing, Sources: sources,
-		CSI: driver, Calls: underWay,
-		Driver: provision.Driver{
-			Name: w.Driver.Name, Plugin: w.Driver.Plugin, Controller: w.Driver.Controller, HasTopology: w.topology(),
-			MultiWriters: w.Driver.Controller[csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER],
-		},
-		Options: w.role.options(w.Driver.Name), Provisions: telemetry.NewProvisions(w.Registry),
-		Timeout: w.role.createTimeout(), Discard: w.role.deleteTimeout(), InFlight: measures.InFlight, Settings: settings,
-	})
-	if err := errors.Join(claims.AddTo(ctx, w.Manager), sources.AddTo(ctx, w.Manager),
-		reclaims.AddTo(ctx, w.Manager)); err != nil {
-		return err
-	}
-	if add := w.role.Together.Add; add != nil {
-		if err := add(ctx, w.Sidecar); err != nil {
-			return err
+	for _, c := range w.enabled() {
+		if c.capability != csi.ControllerServiceCapability_RPC_UNKNOWN && !has(c.capability)(w) {
+			logr.FromContextOrDiscard(ctx).Info(c.Absent)
+			continue
+		}
+		if err := c.add(ctx, p); err != nil {
+			return fmt.Errorf("%s: %w", c.Name, err)
 		}
 	}
-	telemetry.NewOldest(w.Registry, claims.Oldest)
-	return w.audit(ctx, journal, measures.InFlight)
+	if add := w.role.Together.Add; add != nil {
+		return add(ctx, w.Sidecar)
+	}
+	return nil
+}
+
+func (w *builder) enabled() []controller {
+	return slices.DeleteFunc(all(), func(c controller) bool { return !c.enabled(w) })
+}
+
+// reclaimConfig returns what all controllers that delete volumes have in common.
+func (p *parts) reclaimConfig() reclaiming.Config {
+	settings := p.settings
+	settings.Workers = p.role.deleteWorkers()
+	return reclaiming.Config{
+		Writer: p.Manager.GetClient(), Volumes: p.volumes, Calls: p.role.Locks,
+		Driver:    reclaim.Driver{Name: p.Driver.Name, Controller: p.Driver.Controller},
+		Deletions: telemetry.NewDeletions(p.Registry), Timeout: p.role.deleteTimeout(),
+		InFlight: p.measures.InFlight, Settings: settings,
+	}
+}
+
+func addReclaim(ctx context.Context, p *parts) error {
+	cfg := p.reclaimConfig()
+	cfg.Cached, cfg.Live, cfg.AllVolumes = p.readers()
+	cfg.CSI, cfg.Journal, cfg.DropProtection = p.Conn.Controller(), p.journal, p.role.Together.DropProtection
+	p.reclaims = reclaiming.New(cfg)
+	return p.reclaims.AddTo(ctx, p.Manager)
+}
+
+func addProvision(ctx context.Context, p *parts) error {
+	given, err := p.receiveFromBinder()
+	if err != nil {
+		return err
+	}
+	cached, live, _ := p.readers()
+	p.claims = provisioning.New(provisioning.Config{
+		Cached: cached, Live: live, Writer: p.Manager.GetClient(),
+		Volumes: p.volumes, Journal: p.journal, HandedOver: given, Sharing: p.reclaims.Sharing, Sources: p.sources,
+		CSI: p.creator, Calls: p.role.Locks,
+		Driver: provision.Driver{
+			Name: p.Driver.Name, Plugin: p.Driver.Plugin, Controller: p.Driver.Controller, HasTopology: p.topology(),
+			MultiWriters: p.Driver.Controller[csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER],
+		},
+		Options: p.role.options(p.Driver.Name), Provisions: telemetry.NewProvisions(p.Registry),
+		Timeout: p.role.createTimeout(), Discard: p.role.deleteTimeout(), InFlight: p.measures.InFlight, Settings: p.settings,
+	})
+	telemetry.NewOldest(p.Registry, p.claims.Oldest)
+	return p.claims.AddTo(ctx, p.Manager)
 }
 
 // settings returns the settings of all controllers of the role.

@@ -6,29 +6,29 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	corev1 "k8s.io/api/core/v1"
 
-	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
 	"github.com/purser-csi/purser/internal/controllers/sourceprotection"
-	"github.com/purser-csi/purser/internal/reconcile"
 )
 
-// sources returns the controller of the finalizers on sources. claims is set before the controllers
-// run, since the two refer to each other.
-func (w *builder) sources(settings reconcile.Settings, claims **provisioning.Controller) *sourceprotection.Controller {
+// addSourceProtection registers the controller of the finalizers on sources. It and the controller
+// of claims refer to each other, which is set before either runs.
+func addSourceProtection(ctx context.Context, p *parts) error {
+	settings := p.settings
 	// A VolumeSnapshot that is deleted after a burst of restores waits for its finalizer's turn.
-	settings.Workers = int(max(w.role.Sources.CloneWorkers, w.role.Pace.Workers, 1))
-	sweep := max(w.role.Sources.SnapshotSweep, 0)
-	if !w.Driver.Controller[csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT] {
+	settings.Workers = int(max(p.role.Sources.CloneWorkers, p.role.Pace.Workers, 1))
+	sweep := max(p.role.Sources.SnapshotSweep, 0)
+	if !p.Driver.Controller[csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT] {
 		sweep = 0
 	}
 	var elsewhere func(context.Context) ([]*csi.VolumeContentSource, error)
-	if w.role.NodeDeployment.Enabled {
-		elsewhere = w.requestsElsewhere
+	if p.role.NodeDeployment.Enabled {
+		elsewhere = p.requestsElsewhere
 	}
-	return sourceprotection.New(sourceprotection.Config{
-		Settings: settings, Cached: w.Manager.GetClient(), Live: w.Manager.GetAPIReader(), Writer: w.Manager.GetClient(),
-		Driver: w.Driver.Name, Sweep: sweep, Elsewhere: elsewhere,
-		Asks:     func(claim *corev1.PersistentVolumeClaim) bool { return (*claims).Asks(claim) },
-		Requests: func(ctx context.Context) ([]*csi.VolumeContentSource, error) { return (*claims).ContentSources(ctx) },
-		Flushed:  func(ctx context.Context) error { return (*claims).Journal.Flushed(ctx) },
+	p.sources = sourceprotection.New(sourceprotection.Config{
+		Settings: settings, Cached: p.Manager.GetClient(), Live: p.Manager.GetAPIReader(), Writer: p.Manager.GetClient(),
+		Driver: p.Driver.Name, Sweep: sweep, Elsewhere: elsewhere,
+		Asks:     func(claim *corev1.PersistentVolumeClaim) bool { return p.claims.Asks(claim) },
+		Requests: func(ctx context.Context) ([]*csi.VolumeContentSource, error) { return p.claims.ContentSources(ctx) },
+		Flushed:  func(ctx context.Context) error { return p.journal.Flushed(ctx) },
 	})
+	return p.sources.AddTo(ctx, p.Manager)
 }

@@ -1,7 +1,6 @@
 package provisioner
 
 import (
-	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/spf13/pflag"
 
 	"github.com/purser-csi/purser/internal/core/topology"
@@ -44,11 +43,4 @@ func (w *builder) topology() bool {
 
 // readsNodes reports whether nodes are watched: for a driver with topology, except in an instance
 // per node, which gets its topology from NodeGetInfo (T-31).
-func (w *builder) readsNodes() bool {
-	return w.topology() && !w.role.NodeDeployment.Enabled || w.role.Reap.Mode != ""
-}
-
-// attaches reports whether volumes of the driver have VolumeAttachments at all (W-5).
-func (w *builder) attaches() bool {
-	return w.Driver.Controller[csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME]
-}
+func (w *builder) readsNodes() bool { return w.topology() && !w.role.NodeDeployment.Enabled }
