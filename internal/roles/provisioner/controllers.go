@@ -50,10 +50,16 @@ func all() []controller {
 				Grants: []registry.Grant{grant("", "persistentvolumeclaims", "get", "list", "watch", "update")}, // RB-2
 			},
 			enabled: createsVolumes,
-			optional: []option{{
-				has(csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT),
-				[]registry.Grant{grant(names.SnapshotGroup, "volumesnapshots", "get", "list", "update")}, // RB-5
-			}},
+			optional: []option{
+				{
+					has(csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT),
+					[]registry.Grant{grant(names.SnapshotGroup, "volumesnapshots", "get", "list", "update")}, // RB-5
+				},
+				{ // the journals of other nodes
+					func(w *builder) bool { return w.role.NodeDeployment.Enabled },
+					[]registry.Grant{grant(coordinationv1.GroupName, "leases", "list")},
+				},
+			},
 			add: addSourceProtection,
 		},
 		claimProvisioner(),
@@ -71,6 +77,7 @@ func all() []controller {
 			Entry: registry.Entry{
 				Name: "reap",
 				Grants: append(slices.Clone(reclaims), grant("", "nodes", read...),
+					grant(coordinationv1.GroupName, "leases", "list", "delete"),
 					grant(storagev1.GroupName, "storageclasses", "list")), // for the check of permissions, [builder.classes]
 				Fields: []*kube.Fields{kube.ProvisionedVolumeFields, nodeLabels},
 			},

@@ -1,6 +1,7 @@
 package provisioner
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,9 +17,7 @@ import (
 // notNeeded are the permissions of upstream's role that no entry has, with the reason.
 var notNeeded = map[string]string{
 	"list events": "events are written and never read (RB-4)", "watch events": "as list", "update events": "as list; events are patched",
-	"list leases.coordination.k8s.io":           "journals of other nodes are listed with --node-deployment and by the reaper only",
 	"watch leases.coordination.k8s.io":          "the lease is polled (RB-11)",
-	"delete leases.coordination.k8s.io":         "only the reaper and the upgrade from an older journal delete a lease",
 	"patch csistoragecapacities.storage.k8s.io": "a capacity is updated at the version that was read (RB-11)",
 }
 
@@ -69,6 +68,22 @@ func optionalRules(t *testing.T, resource string) (all []process.Permission) {
 		all = append(all, process.PermissionsOf(rule, "")...)
 	}
 	return all
+}
+
+// RB-11, X-14, N-12: the journals of other nodes are listed with one instance per node, and those of
+// removed nodes are deleted by the reaper, so both verbs are checked there.
+func TestPermissionsForJournalsOfNodes(t *testing.T) {
+	for flag, want := range map[string]string{
+		"--node-deployment":                         "[get list update create]",
+		"--purser-reap-removed-nodes=" + reapForget: "[get list delete update create]",
+	} {
+		if got := fmt.Sprint(wantedVerbs(t, "leases", flag)); got != want {
+			t.Errorf("%s: %s, want %s", flag, got, want)
+		}
+	}
+	if got := wantedVerbs(t, "persistentvolumes", "--purser-reap-removed-nodes="+reapForget); slices.Contains(got, "create") {
+		t.Errorf("the reaper, which creates no volumes, asks for %q", got)
+	}
 }
 
 // The names of entries are different, and each has all that a role must know.
