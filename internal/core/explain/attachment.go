@@ -103,7 +103,7 @@ func (c *Cluster) unusedAttachment(va *storagev1.VolumeAttachment) []Finding {
 	switch decided.Reason {
 	case verdict.AttachmentForeign:
 		f.Reason, f.Actor = verdict.AttachmentForeign, Administrator
-		f.WaitsFor = "its maker to delete it: no pod on the node uses the volume, and the attach-detach controller leaves a VolumeAttachment alone that it did not make"
+		f.WaitsFor = "the program that created it to delete it: no pod on the node uses the volume, and the attach-detach controller deletes only VolumeAttachments that it created"
 		f.Evidence = []Evidence{{attachmentRef(va), "metadata.name", va.Name, "the name that the attach-detach controller gives: " +
 			names.AttachmentName(pv.Spec.CSI.VolumeHandle, pv.Spec.CSI.Driver, node.Name)}}
 		f.Fix = []Step{{Text: "Delete the VolumeAttachment once it is known that no other program needs it", Command: "kubectl delete volumeattachment " + va.Name, Risk: "a program that made it on purpose loses the volume"}}

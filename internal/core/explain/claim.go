@@ -164,7 +164,7 @@ func waitForConsumer(claim *corev1.PersistentVolumeClaim, s binding.Snapshot, f 
 
 func (c *Cluster) schedulerBypassed(claim *corev1.PersistentVolumeClaim, f Finding) Finding {
 	f.Actor = User
-	f.WaitsFor = "a scheduler to pick the node for the claim; its pod was given a node without one"
+	f.WaitsFor = "a scheduler that selects the node for the claim; its pod got its node without one"
 	for _, pod := range c.index.users[keyOf(claim)] {
 		if pod.Spec.NodeName != "" {
 			f.Evidence = append(f.Evidence,

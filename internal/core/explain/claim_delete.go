@@ -82,7 +82,7 @@ func (c *Cluster) claimInUse(claim *corev1.PersistentVolumeClaim, f Finding) Fin
 func (c *Cluster) protectionSilent(f Finding) Finding {
 	f.Reason = verdict.ProtectionSilent
 	f.Cause = Ref{Kind: Lease, Namespace: "kube-system", Name: controllerManager.lease}
-	f.WaitsFor = "kube-controller-manager to take the protection off: nothing uses the object any more"
+	f.WaitsFor = "kube-controller-manager to remove the protection finalizer: nothing uses the object any more"
 	if until := f.Since.Add(2 * time.Minute); c.Now.Before(until) {
 		f.Actor, f.Until = Itself, &until
 		return f

@@ -203,7 +203,7 @@ func (c *Cluster) notModified(claim *corev1.PersistentVolumeClaim, wants string,
 			f.Evidence = append(f.Evidence, eventEvidence(event, c.Now))
 		}
 		f.Fix = []Step{{
-			Text:    "Go back to the former class, or name another one",
+			Text:    "Name the previous class again, or another one",
 			Command: fmt.Sprintf(`kubectl -n %s patch pvc %s -p '{"spec":{"volumeAttributesClassName":"CLASS"}}'`, claim.Namespace, claim.Name),
 		}}
 	case decided.Reason == verdict.ModifyClassNotOurs:

@@ -196,7 +196,7 @@ func (c *Cluster) takenFix(pv *corev1.PersistentVolume) []Step {
 	if pv.Status.Phase == corev1.VolumeReleased &&
 		pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
 		return []Step{{
-			Text:    "The volume still names its former claim. Take that reference off, and the claim gets the volume with the data that is on it",
+			Text:    "The volume still names a previous claim. Remove that reference, and the claim gets the volume with its data",
 			Command: fmt.Sprintf(`kubectl patch pv %s --type=json -p '[{"op":"remove","path":"/spec/claimRef"}]'`, pv.Name),
 			Risk:    "any claim that fits may take the volume first, with its data; setting spec.claimRef to this claim instead keeps it for this one",
 		}}

@@ -96,6 +96,6 @@ func (c *Cluster) twoDefaults(class *storagev1.StorageClass, f Finding) []Findin
 		{f.Object, "metadata.creationTimestamp", class.CreationTimestamp.UTC().String(), ""},
 		{f.Cause, "metadata.creationTimestamp", winner.CreationTimestamp.UTC().String(), ""},
 	}
-	f.Fix = []Step{{Text: "Take the mark off one of the two", Command: "kubectl annotate storageclass " + class.Name + " " + names.AnnDefaultStorageClass + "-"}}
+	f.Fix = []Step{{Text: "Remove the default annotation from one of the two", Command: "kubectl annotate storageclass " + class.Name + " " + names.AnnDefaultStorageClass + "-"}}
 	return []Finding{f}
 }

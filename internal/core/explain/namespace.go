@@ -33,7 +33,7 @@ func (c *Cluster) namespaceReports(ns *corev1.Namespace) []Report {
 		Reason: verdict.NamespaceTerminating, Object: namespaceRef(ns), Cause: namespaceRef(ns),
 		Since: &since, Actor: Itself,
 	}
-	f.WaitsFor = "the objects in it to go"
+	f.WaitsFor = "the objects in it to be removed"
 	for _, condition := range ns.Status.Conditions {
 		if condition.Status == corev1.ConditionTrue {
 			f.Evidence = append(f.Evidence, Evidence{f.Object, "status.conditions[" + string(condition.Type) + "]", condition.Message, ""})

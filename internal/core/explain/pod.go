@@ -139,7 +139,7 @@ func claimDeleting(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) Finding
 		WaitsFor: fmt.Sprintf("a claim that is not being deleted: %s was deleted, and a new pod does not get it any more", claim.Name),
 		Evidence: []Evidence{{claimRef(claim), "metadata.deletionTimestamp", claim.DeletionTimestamp.UTC().String(), "absent"}},
 		Fix: []Step{{
-			Text: "A deletion cannot be taken back. Stop all pods that use the claim, let it go, and create it again",
+			Text: "A deletion cannot be undone. Stop all pods that use the claim, wait until it is removed, and create it again",
 			Risk: "with reclaim policy Delete the data goes with the claim: set the policy of its volume to Retain first if it is needed",
 		}},
 	}
@@ -213,7 +213,7 @@ func (c *Cluster) nodeFix(name string) []Step {
 	return []Step{
 		{Text: "Bring the node back; everything goes on by itself then", Command: "kubectl describe node " + name},
 		{
-			Text:    "If the machine is off for certain, say so; its pods are deleted and its volumes detached at once",
+			Text:    "If the machine is certainly off, add the taint; its pods are deleted and its volumes detached at once",
 			Command: fmt.Sprintf("kubectl taint node %s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute", name),
 			Risk:    "if the machine still runs, two nodes write to one volume and its data is destroyed: power it off first, and take the taint off when it is back",
 		},

@@ -120,7 +120,7 @@ func (c *Cluster) multiAttach(pod *corev1.Pod, pv *corev1.PersistentVolume, f Fi
 		f.Reason, f.Actor, f.Cause = verdict.MultiAttachNodeDown, Administrator, Ref{Kind: Node, Name: other.Spec.NodeName}
 		f.WaitsFor = fmt.Sprintf("volume %s to be detached from node %s, which does not report: it may still write to the volume", pv.Name, other.Spec.NodeName)
 		f.Evidence = append(f.Evidence, c.nodeEvidence(other.Spec.NodeName))
-		f.Fix = append([]Step{{Text: "Pods that were deleted by force are detached by themselves six minutes after the node stopped reporting"}}, c.nodeFix(other.Spec.NodeName)...)
+		f.Fix = append([]Step{{Text: "Volumes of pods that were deleted by force are detached automatically six minutes after the node stopped reporting"}}, c.nodeFix(other.Spec.NodeName)...)
 	case len(users) > 0:
 		f.Fix = []Step{{
 			Text:    "Stop the pod on the other node. A Deployment with such a claim needs strategy Recreate: a rolling update starts the new pod before the old one ends",
@@ -302,7 +302,7 @@ func mountAdvice(words string) string {
 		strings.Contains(words, "configmap") && strings.Contains(words, "not found"):
 		return "Create the secret or config map that the message names"
 	case strings.Contains(words, "wrong fs type") || strings.Contains(words, "bad superblock"):
-		return "The device has another filesystem than the PersistentVolume says, or a damaged one: look at it on the node before anything is formatted"
+		return "The device has another filesystem than the PersistentVolume says, or a damaged one: check it on the node before you format it"
 	}
-	return "Read the kubelet's words, and the log of the driver's node pod on this node"
+	return "Read the kubelet's message, and the log of the driver's node pod on this node"
 }

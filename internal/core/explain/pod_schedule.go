@@ -88,7 +88,7 @@ func (c *Cluster) podScheduling(pod *corev1.Pod) []Finding {
 		base.Evidence = []Evidence{schedulerEvidence(pod, words)}
 		base.Fix = []Step{
 			{
-				Text:    "Read the scheduler's words: taints, resources and affinity of the pod",
+				Text:    "Read the scheduler's message: it names taints, resources or affinity of the pod",
 				Command: fmt.Sprintf("kubectl -n %s describe pod %s", pod.Namespace, pod.Name),
 			},
 		}

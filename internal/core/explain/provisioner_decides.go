@@ -169,7 +169,7 @@ func (c *Cluster) nodeUnfit(claim *corev1.PersistentVolumeClaim, s provision.Sna
 	if s.Node == nil {
 		f.Cause = Ref{Kind: Node, Name: name}
 		f.Fix = []Step{{
-			Text:    "Take the annotation off, so that the scheduler picks again",
+			Text:    "Remove the annotation, so that the scheduler selects a node again",
 			Command: fmt.Sprintf("kubectl -n %s annotate pvc %s %s-", claim.Namespace, claim.Name, names.AnnSelectedNode), Risk: "none: no volume was created",
 		}}
 		return f

@@ -27,11 +27,11 @@ func rpcAdvice(code string) (Actor, string) {
 	case "ResourceExhausted":
 		return Administrator, "The backend has no room, or a limit of the node or the driver is reached: free space or raise the limit, or use another class or node"
 	case "OutOfRange":
-		return User, "The driver cannot make a volume of this size: ask for a size within its limits"
+		return User, "The driver cannot create a volume of this size: ask for a size within its limits"
 	case "NotFound":
 		return Administrator, "The driver does not find an object that the request names (volume, snapshot, node or pool): compare the name in the message with the backend"
 	case "AlreadyExists":
-		return Administrator, "The backend has a volume of this name with other properties: it is left over from before; look at it before it is removed"
+		return Administrator, "The backend has a volume of this name with other properties: it was created earlier; check its data before you remove it"
 	case "PermissionDenied", "Unauthenticated":
 		return Administrator, "The backend does not accept the driver's credentials: check the secret that the StorageClass or the PersistentVolume names"
 	case "Unimplemented":
@@ -39,9 +39,9 @@ func rpcAdvice(code string) (Actor, string) {
 	case "DeadlineExceeded", "Unavailable", "Aborted":
 		return Administrator, "The driver did not answer in time or was busy: is its controller pod running, and does it reach its backend?"
 	case "Internal", "Unknown":
-		return Vendor, "The driver failed; its log has more than its answer"
+		return Vendor, "The driver failed; its log has more than its message"
 	case "FailedPrecondition":
-		return Administrator, "The driver cannot do this in the present state of the volume; its words say what is in the way"
+		return Administrator, "The driver cannot do this in the present state of the volume; its message says why"
 	}
-	return Administrator, "Read the driver's words; its log has more"
+	return Administrator, "Read the driver's message; its log has more"
 }

@@ -56,14 +56,14 @@ func (c *Cluster) retained(pv *corev1.PersistentVolume) Finding {
 		},
 		Fix: []Step{
 			{
-				Text: "To use the data again, take the reference to the former claim off; any claim that fits may take the volume then", Command: fmt.Sprintf(
+				Text: "To use the data again, remove the reference to the previous claim; then any claim that fits can get the volume", Command: fmt.Sprintf(
 					`kubectl patch pv %s --type=json -p '[{"op":"remove","path":"/spec/claimRef"}]'`, pv.Name), Risk: "the claim that takes it first sees the data",
 			},
 			{
-				Text: "To give up the data, set the policy to Delete; the driver deletes the volume", Command: fmt.Sprintf(
+				Text: "If the data is not needed, set the policy to Delete; the driver then deletes the volume", Command: fmt.Sprintf(
 					`kubectl patch pv %s -p '{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}'`, pv.Name), Risk: "the data is destroyed",
 			},
-			{Text: "Deleting only the PersistentVolume object leaves the volume on the backend, where nothing in the cluster points to it", Risk: "storage that is paid for and forgotten"},
+			{Text: "Deleting only the PersistentVolume object leaves the volume on the backend, where no object of the cluster names it", Risk: "storage that is paid for and forgotten"},
 		},
 	}
 }
@@ -210,7 +210,7 @@ func (c *Cluster) reservedVolume(pv *corev1.PersistentVolume) []Finding {
 			Reason: verdict.VolumeTaken, Object: volumeRef(pv), Cause: claimRef(claim), Actor: Administrator,
 			WaitsFor: fmt.Sprintf("claim %s, which has another volume", claimOf(pv)),
 			Evidence: []Evidence{{claimRef(claim), "spec.volumeName", claim.Spec.VolumeName, pv.Name}},
-			Fix:      []Step{{Text: "Change spec.claimRef of the volume to a claim without one, or take it off"}},
+			Fix:      []Step{{Text: "Change spec.claimRef of the volume to a claim that has no volume, or remove it"}},
 		}}
 	}
 	differences := compare(pv, claim)

@@ -276,7 +276,7 @@ func shared(s Snapshot) Verdict {
 			other.Spec.PersistentVolumeReclaimPolicy,
 		),
 		Fix: fmt.Sprintf(
-			"Set the reclaim policy of %q to Retain to let go of it, or delete %q if it is the wrong one",
+			"Set the reclaim policy of %q to Retain, or delete %q if it is the wrong one",
 			s.Name,
 			other.Name,
 		),
