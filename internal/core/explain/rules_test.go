@@ -94,7 +94,7 @@ func TestMountAdvice(t *testing.T) {
 		`references non-existent secret: secret "s" not found`:                                           "Create the secret",
 		"mount failed: exit status 32: mount: /m: wrong fs type on /dev/vdb":                             "another filesystem",
 		"mount failed: exit status 32: mount: /m: bad superblock on /dev/vdb":                            "another filesystem",
-		"applyFSGroup failed for vol h: lchown /var/lib/kubelet/pods/u/volumes: operation not permitted": "Read the kubelet's words",
+		"applyFSGroup failed for vol h: lchown /var/lib/kubelet/pods/u/volumes: operation not permitted": "Read the kubelet's message",
 	} {
 		if got := mountAdvice(message); !strings.Contains(got, want) {
 			t.Errorf("%q: %q, want %q", message, got, want)
