@@ -26,6 +26,11 @@ type controller struct {
 	add        func(context.Context, *parts) error
 }
 
+// isPossible reports whether the driver has what the controller needs.
+func (c controller) isPossible(w *builder) bool {
+	return c.capability == csi.ControllerServiceCapability_RPC_UNKNOWN || has(c.capability)(w)
+}
+
 // option is what some drivers or flags need besides.
 type option struct {
 	when   func(*builder) bool
@@ -145,7 +150,9 @@ func provisionOptions() []option {
 // ofRole are the permissions of what all controllers share: the election and the journal.
 var ofRole = []option{
 	{
-		func(w *builder) bool { return w.role.Election.Enabled || w.role.Journal.Intents != intentsOff },
+		func(w *builder) bool {
+			return w.role.Election.Enabled || createsVolumes(w) && w.role.Journal.Intents != intentsOff
+		},
 		[]registry.Grant{grant(coordinationv1.GroupName, "leases", "get", "update", "create")}, // RB-11
 	},
 	{

@@ -73,16 +73,29 @@ func optionalRules(t *testing.T, resource string) (all []process.Permission) {
 // RB-11, X-14, N-12: the journals of other nodes are listed with one instance per node, and those of
 // removed nodes are deleted by the reaper, so both verbs are checked there.
 func TestPermissionsForJournalsOfNodes(t *testing.T) {
-	for flag, want := range map[string]string{
-		"--node-deployment":                         "[get list update create]",
-		"--purser-reap-removed-nodes=" + reapForget: "[get list delete update create]",
+	const reaper = "--purser-reap-removed-nodes=" + reapForget
+	for _, tc := range []struct {
+		flags []string
+		want  string
+	}{
+		{[]string{"--node-deployment"}, "[get list update create]"},
+		{[]string{reaper}, "[list delete]"}, // it has no journal of its own
+		{[]string{reaper, "--leader-election"}, "[get list delete update create]"},
 	} {
-		if got := fmt.Sprint(wantedVerbs(t, "leases", flag)); got != want {
-			t.Errorf("%s: %s, want %s", flag, got, want)
+		if got := fmt.Sprint(wantedVerbs(t, "leases", tc.flags...)); got != tc.want {
+			t.Errorf("%v: %s, want %s", tc.flags, got, tc.want)
 		}
 	}
-	if got := wantedVerbs(t, "persistentvolumes", "--purser-reap-removed-nodes="+reapForget); slices.Contains(got, "create") {
+	if got := wantedVerbs(t, "persistentvolumes", reaper); slices.Contains(got, "create") {
 		t.Errorf("the reaper, which creates no volumes, asks for %q", got)
+	}
+}
+
+// RB-11: what a controller needs is not checked where the driver makes it impossible.
+func TestNoPermissionsForWhatTheDriverCannotDo(t *testing.T) {
+	t.Setenv(envNamespace, "ns")
+	if got := wantedVerbs(t, "csistoragecapacities", "--enable-capacity", "--capacity-ownerref-level=-1"); len(got) > 0 {
+		t.Errorf("without GET_CAPACITY: %q", got)
 	}
 }
 

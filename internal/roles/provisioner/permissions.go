@@ -59,6 +59,9 @@ func (w *builder) wantedPermissions() ([]process.Permission, error) {
 func (w *builder) needed() []registry.Entry {
 	var entries []registry.Entry
 	for _, c := range append(w.enabled(), controller{optional: ofRole}) {
+		if !c.isPossible(w) {
+			continue
+		}
 		for _, o := range c.optional {
 			if o.when(w) {
 				c.Grants = append(slices.Clone(c.Grants), o.grants...)

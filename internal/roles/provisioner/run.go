@@ -105,7 +105,7 @@ func (w *builder) controllers(ctx context.Context) error {
 		return err
 	}
 	for _, c := range w.enabled() {
-		if c.capability != csi.ControllerServiceCapability_RPC_UNKNOWN && !has(c.capability)(w) {
+		if !c.isPossible(w) {
 			logr.FromContextOrDiscard(ctx).Info(c.Absent)
 			continue
 		}
