@@ -73,7 +73,7 @@ stamps() {
 }
 
 # tick LABEL: says that the build lives: every second on a terminal, every 30 s in a log.
-# The sleeps let go of the output, so that no caller waits for the last one at the other end of a pipe.
+# The sleeps close the output, so that no caller waits for the last one at the other end of a pipe.
 tick() {
 	began=$(date +%s)
 	if [ -t 1 ]; then pause=1 shape='\r%s %ss ' ; else pause=30 shape='%s %ss\n'; fi

@@ -200,7 +200,7 @@ func TestStopGivesUpOnACallThatHangs(t *testing.T) {
 	// What still runs may still write, so no other process gets the state.
 	if unlock, err := lockState(state); err == nil {
 		unlock()
-		t.Error("the state was given up with a call in flight")
+		t.Error("the state was unlocked with a call in flight")
 	}
 }
 
@@ -212,7 +212,7 @@ type closing struct {
 
 func (c closing) Close() error {
 	close(c.closed)
-	return errors.New("cannot let go")
+	return errors.New("cannot release")
 }
 
 // The backend is closed when the driver stops, also when a call is still running.
@@ -229,7 +229,7 @@ func TestStopClosesTheBackend(t *testing.T) {
 	default:
 		t.Error("the backend was not closed")
 	}
-	if err == nil || !strings.Contains(err.Error(), "still running") || !strings.Contains(err.Error(), "cannot let go") {
+	if err == nil || !strings.Contains(err.Error(), "still running") || !strings.Contains(err.Error(), "cannot release") {
 		t.Errorf("Serve: %v", err)
 	}
 }

@@ -92,7 +92,7 @@ func TestSecretValueThatIsNoText(t *testing.T) {
 	ref := types.NamespacedName{Namespace: "vault", Name: "create"}
 	for row, tc := range map[string]struct {
 		data map[string][]byte
-		key  string // that is told; empty for none
+		key  string // that the error names; empty for none
 	}{
 		"text":                     {map[string][]byte{"password": []byte("hünter2")}, ""},
 		"empty":                    {map[string][]byte{"password": nil}, ""},

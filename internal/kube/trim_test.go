@@ -196,7 +196,7 @@ func TestTrimChangesNoDecisionAboutVolumes(t *testing.T) {
 }
 
 // volumeVerdict returns the verdict about a volume as text, with the content of the actions.
-func volumeVerdict(pv, twin *corev1.PersistentVolume) string {
+func volumeVerdict(pv, other *corev1.PersistentVolume) string {
 	s := reclaim.Snapshot{
 		Name: pv.Name, Volume: pv, Claim: reclaim.ClaimGone, Driver: reclaim.Driver{
 			Name: driver, Controller: map[csi.ControllerServiceCapability_RPC_Type]bool{csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME: true},
@@ -206,7 +206,7 @@ func volumeVerdict(pv, twin *corev1.PersistentVolume) string {
 		}},
 	}
 	alone := reclaim.Decide(s)
-	s.SameHandle = []reclaim.SameHandle{{Volume: twin, Claim: reclaim.ClaimGone}}
+	s.SameHandle = []reclaim.SameHandle{{Volume: other, Claim: reclaim.ClaimGone}}
 	shared := reclaim.Decide(s)
 	return fmt.Sprintf("%T %+v %T %+v %s %s", alone, alone.Because(), shared, shared.Because(), objects.VolumeClass(pv), reclaim.ClassToRead(pv))
 }

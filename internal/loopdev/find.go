@@ -88,7 +88,7 @@ func All(like Like) (map[Inode][]*Device, error) {
 }
 
 // each visits the devices that have an image and closes those that the
-// visitor does not keep. One that goes away meanwhile is not an error, and one
+// visitor does not keep. One that is detached meanwhile is not an error, and one
 // that does not tell its image is not ours: the kernel asks the filesystem that
 // the image is on, and that of another program can be out of order, a dead FUSE
 // or NFS server for example. It must not take our volumes along.

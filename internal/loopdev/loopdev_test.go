@@ -168,7 +168,7 @@ func awaitGone(t *testing.T, inode Inode) {
 	}
 }
 
-// GET_FREE and CONFIGURE are two steps, and everybody asks at once.
+// GET_FREE and CONFIGURE are two steps, and all callers ask at once.
 func TestManyAttachAtOnce(t *testing.T) {
 	mayLoop(t)
 	const many = 64

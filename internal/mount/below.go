@@ -106,7 +106,7 @@ func detachAll(paths []string) (gone []string, err error) {
 }
 
 // detach unmounts, and where a process still has files open it at least takes
-// the mount out of the tree: the caller is about to give up the folder, and a
+// the mount out of the tree: the caller is about to remove the folder, and a
 // shell left standing in it must not keep it alive.
 func detach(path string) error {
 	err := unmount(path)

@@ -149,7 +149,7 @@ func TestConfirmGone(t *testing.T) {
 			t.Errorf("%s: %v, %v", row, end, err)
 		}
 		if wait, ok := end.(verdict.Wait[mounting.Action]); ok && wait.Until.IsZero() {
-			t.Errorf("%s: no time to look again", row)
+			t.Errorf("%s: no requeue", row)
 		}
 		tc.then(server)
 		before, _ := server.counts()

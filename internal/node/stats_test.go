@@ -24,15 +24,15 @@ import (
 func TestVolumeStats(t *testing.T) {
 	const other = "other.test"
 	pod, claim, pv := one("a")
-	twin, _, _ := one("a") // a second pod with the claim
-	twin.Name, twin.UID = "twin", "uid-twin"
+	second, _, _ := one("a") // a second pod with the claim
+	second.Name, second.UID = "second", "uid-second"
 	pod2, claim2, pv2 := one("b")
 	pv2.Spec.CSI.Driver = other
 	pod3, claim3, pv3 := one("c")
 	pv3.Spec.CSI.Driver = other
 	info2 := csiDriver(false)
 	info2.Name = other
-	a, _ := newAgent(t, theNode(), csiDriver(false), info2, pod, twin, claim, pv, pod2, claim2, pv2, pod3, claim3, pv3)
+	a, _ := newAgent(t, theNode(), csiDriver(false), info2, pod, second, claim, pv, pod2, claim2, pv2, pod3, claim3, pv3)
 	registry := prometheus.NewRegistry()
 	a.Called = telemetry.NewCSIOperations(registry)
 	telemetry.NewVolumeStats(registry, a.VolumeStats)

@@ -127,7 +127,7 @@ func (l *Loop[K, S, A]) follow(ctx context.Context, key K, snapshot S, about Abo
 			l.notice(ctx, key, about, v, n > 0)
 			return v
 		}
-		if todo.Then == nil || todo.Then.Because() != todo.Because() { // else it is told once, when it is done
+		if todo.Then == nil || todo.Then.Because() != todo.Because() { // else it is reported once, when it is done
 			l.report(ctx, key, about, v, 0)
 		}
 		v = l.perform(ctx, snapshot, todo)

@@ -76,7 +76,7 @@ func TestReconcile(t *testing.T) {
 		events events
 	}{
 		{"nothing to do", &script{decide: verdict.Nothing[string]{Finding: finding(verdict.ClaimBound)}}, 0, nil, nil},
-		{"wait for a wake-up", &script{decide: verdict.Wait[string]{Finding: finding(verdict.WaitForConsumer)}}, 0, nil, nil},
+		{"wait for an event", &script{decide: verdict.Wait[string]{Finding: finding(verdict.WaitForConsumer)}}, 0, nil, nil},
 		{"wait for a time", &script{decide: verdict.Wait[string]{Finding: finding(verdict.WaitForRetry), Until: time.Unix(103, 0)}}, 3 * time.Second, nil, nil},
 		{"refuse", &script{decide: failed}, time.Second, nil, events{"Warning ProvisioningFailed CreateFailed"}},
 		{

@@ -25,7 +25,7 @@ type Retry struct {
 	Failed    int       // attempts in a row
 	NotBefore time.Time // when the next one is due
 	Inputs    string    // digest of what the last one was made from
-	unwritten int       // of those in a row, the last ones that the API server did not let go on
+	unwritten int       // of those in a row, the last ones that ended at a rejected write
 	told      tellings  // by the reason of the event
 }
 

@@ -206,7 +206,7 @@ func TestAttributesAndPopulators(t *testing.T) {
 	gold := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "golden"}, Spec: *claim.Spec.DeepCopy()}
 	gold.Spec.VolumeName, gold.Spec.VolumeAttributesClassName = "", new("gold")
 	c.create(gold)
-	rolestest.Eventually(t, "the missing class is told of", func() error { return c.events(gold, "ProvisioningFailed") })
+	rolestest.Eventually(t, "an event names the missing class", func() error { return c.events(gold, "ProvisioningFailed") })
 	c.create(&storagev1.VolumeAttributesClass{ObjectMeta: metav1Name("gold"), DriverName: d.name, Parameters: map[string]string{"iops": "9"}})
 	await(c.liveCluster, "bound", gold, isBound)
 	if got := d.last().GetMutableParameters()["iops"]; got != "9" {

@@ -89,7 +89,7 @@ var mebibyte = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1
 // notGranted waits for the event that names the missing grant.
 func (c copying) notGranted(claim *corev1.PersistentVolumeClaim) {
 	c.Helper()
-	rolestest.Eventually(c.T, "the missing grant is told of", func() error {
+	rolestest.Eventually(c.T, "the missing grant is reported", func() error {
 		var events corev1.EventList
 		if err := c.user.List(c.Context(), &events, client.InNamespace(claim.Namespace)); err != nil {
 			return err

@@ -60,7 +60,7 @@ func TestMistakesAreReportedTogether(t *testing.T) {
 		t.Fatalf("%v, exit code %d", err, ExitCode(err))
 	}
 	if n := strings.Count(err.Error(), "--timeout"); n != 1 {
-		t.Errorf("--timeout is told of %d times: %v", n, err)
+		t.Errorf("--timeout is reported %d times: %v", n, err)
 	}
 	for _, want := range []string{"--timeout=", "--worker-threads=", "--csi-address", "--metrics-path="} {
 		if !strings.Contains(err.Error(), want) {

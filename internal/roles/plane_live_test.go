@@ -93,7 +93,7 @@ func TestPlaneProcess(t *testing.T) {
 	}
 	var stacks strings.Builder
 	if err := pprof.Lookup("goroutine").WriteTo(&stacks, 1); err != nil || strings.Contains(stacks.String(), "pkg/controller/priorityqueue") {
-		t.Error("a controller does not have the queue of loop.NewQueue, and is woken up twice a second", err)
+		t.Error("a controller does not have the queue of loop.NewQueue, and requeues twice a second", err)
 	}
 }
 

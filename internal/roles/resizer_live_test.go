@@ -191,7 +191,7 @@ func TestResizerWaitsForPods(t *testing.T) {
 	}}
 	p.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: "default"}}, pod)
 	p.ask(claim, "2Gi")
-	rolestest.Eventually(t, "the failure is told", func() error { return p.events(claim, "VolumeResizeFailed") })
+	rolestest.Eventually(t, "the failure has an event", func() error { return p.events(claim, "VolumeResizeFailed") })
 	inUse.Store(false)
 	if err := p.user.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)

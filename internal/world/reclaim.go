@@ -126,11 +126,11 @@ func Reclaim(ctx context.Context, from Readers, name string, m ReclaimMemory) (s
 			return s, err
 		}
 	}
-	twins, err := twinsOf(ctx, from, s.Volume, m)
+	others, err := othersWithHandle(ctx, from, s.Volume, m)
 	if err != nil {
 		return s, err
 	}
-	if s, err = aroundVolume(ctx, from, s, twins, m); err != nil {
+	if s, err = aroundVolume(ctx, from, s, others, m); err != nil {
 		return s, err
 	}
 	if class := reclaim.ClassToRead(s.Volume); class != "" {
@@ -139,8 +139,8 @@ func Reclaim(ctx context.Context, from Readers, name string, m ReclaimMemory) (s
 	return s, err
 }
 
-// twinsOf returns the other PersistentVolumes with the handle that the cache shows, as they are now.
-func twinsOf(
+// othersWithHandle returns the other PersistentVolumes with the handle that the cache shows, as they are now.
+func othersWithHandle(
 	ctx context.Context, from Readers, pv *corev1.PersistentVolume, m ReclaimMemory,
 ) ([]*corev1.PersistentVolume, error) {
 	others, err := OthersWithHandle(ctx, from.Cached, pv, m)
@@ -157,14 +157,14 @@ func twinsOf(
 // ReclaimAfterLook gathers again what may have changed around a volume while all PersistentVolumes
 // were listed: s.Volume and the others with its handle are as the API server has them now.
 func ReclaimAfterLook(
-	ctx context.Context, from Readers, s reclaim.Snapshot, twins []*corev1.PersistentVolume, m ReclaimMemory,
+	ctx context.Context, from Readers, s reclaim.Snapshot, others []*corev1.PersistentVolume, m ReclaimMemory,
 ) (reclaim.Snapshot, error) {
 	s.SameHandle, s.Attached = nil, nil
 	var err error
 	if s.Claim, err = claimProof(ctx, from, s.Volume); err != nil {
 		return s, err
 	}
-	return aroundVolume(ctx, from, s, twins, m)
+	return aroundVolume(ctx, from, s, others, m)
 }
 
 // reclaimedVolume returns the volume of the name; nil when nothing is left to do for it. When the
@@ -204,13 +204,13 @@ func freshVolume(
 	return now, false, nil
 }
 
-// aroundVolume reads the claims of the twins, the calls of previous leaders, and the
-// VolumeAttachments of the volume and its twins (D-16, D-37).
+// aroundVolume reads the claims of the PersistentVolumes with the same handle, the calls of previous leaders, and the
+// VolumeAttachments of these and the volume (D-16, D-37).
 func aroundVolume(
-	ctx context.Context, from Readers, s reclaim.Snapshot, twins []*corev1.PersistentVolume, m ReclaimMemory,
+	ctx context.Context, from Readers, s reclaim.Snapshot, others []*corev1.PersistentVolume, m ReclaimMemory,
 ) (reclaim.Snapshot, error) {
 	names := []string{s.Name}
-	for _, pv := range twins {
+	for _, pv := range others {
 		proof, err := liveProof(ctx, from.Live, pv)
 		if err != nil {
 			return s, err

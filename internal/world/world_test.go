@@ -76,7 +76,7 @@ func populate(t *testing.T, server *apiserver.Server) []client.Object {
 			Spec:       corev1.PersistentVolumeClaimSpec{StorageClassName: class, AccessModes: modes, Resources: corev1.VolumeResourceRequirements{Requests: size("2Gi")}},
 		}))
 	}
-	for name, phase := range map[string]corev1.PersistentVolumePhase{"free": corev1.VolumeAvailable, "free-too": corev1.VolumeAvailable, "released": corev1.VolumeReleased, "twin": corev1.VolumeReleased} {
+	for name, phase := range map[string]corev1.PersistentVolumePhase{"free": corev1.VolumeAvailable, "free-too": corev1.VolumeAvailable, "released": corev1.VolumeReleased, "same-handle": corev1.VolumeReleased} {
 		pv := &corev1.PersistentVolume{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: corev1.PersistentVolumeSpec{

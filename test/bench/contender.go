@@ -113,7 +113,7 @@ type team struct {
 	beside      func(context.Context, *work) error // is done while the claims are made; nil for nothing
 }
 
-// finish lets a provisioner settle what is on its record: the next leader would make up for it
+// finish lets a provisioner resolve its journal entries: the next leader would make up for it
 // amid a trial.
 func (t team) finish() error {
 	if t.provisioner == nil {

@@ -104,7 +104,7 @@ func newContest(ctx context.Context, bin, dir string, o options) (_ *contest, er
 	if err := c.connect(); err != nil {
 		return nil, err
 	}
-	if err := c.furnish(ctx); err != nil {
+	if err := c.createObjects(ctx); err != nil {
 		return nil, err
 	}
 	if err := c.loadAsAccount(ctx); err != nil {
@@ -155,8 +155,8 @@ func (o options) known() error {
 	return nil
 }
 
-// furnish makes the classes, and the accounts of the contenders with what they may do.
-func (c *contest) furnish(ctx context.Context) error {
+// createObjects creates the classes, and the accounts of the contenders with what they may do.
+func (c *contest) createObjects(ctx context.Context) error {
 	immediate := storagev1.VolumeBindingImmediate
 	for _, object := range []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: accountNamespace}},
@@ -182,12 +182,12 @@ func (c *contest) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer c.driver.close()
-	everybody := slices.DeleteFunc(
+	contenders := slices.DeleteFunc(
 		c.contenders(),
 		func(who contender) bool { return len(c.only) > 0 && !slices.Contains(c.only, who.short) },
 	)
 	if !c.last {
-		if err := c.turns(ctx, everybody, trials()); err != nil {
+		if err := c.turns(ctx, contenders, trials()); err != nil {
 			return err
 		}
 	}
@@ -198,18 +198,18 @@ func (c *contest) run(ctx context.Context) (err error) {
 	if err := c.present(ctx, c.outcome.pairs); err != nil {
 		return err
 	}
-	return c.turns(ctx, everybody, []trial{besideMany(c.outcome.pairs)})
+	return c.turns(ctx, contenders, []trial{besideMany(c.outcome.pairs)})
 }
 
-// turns has everybody do one trial, and then the next one, round after round and every second round
+// turns runs one trial with every contender, and then the next one, round after round and every second round
 // the other way around: a machine that is faster at one time than at another is so for all.
-func (c *contest) turns(ctx context.Context, everybody []contender, all []trial) error {
+func (c *contest) turns(ctx context.Context, contenders []contender, all []trial) error {
 	for range c.rounds {
 		for _, together := range sessions(all) {
 			if !slices.ContainsFunc(together, func(t trial) bool { return strings.Contains(t.name, c.trial) }) {
 				continue
 			}
-			for _, who := range everybody {
+			for _, who := range contenders {
 				if who.dynamicOnly && together[0].static || who.paceOnly && together[0].name != trialDynamic {
 					continue
 				}
@@ -218,7 +218,7 @@ func (c *contest) turns(ctx context.Context, everybody []contender, all []trial)
 				}
 			}
 		}
-		slices.Reverse(everybody)
+		slices.Reverse(contenders)
 	}
 	return nil
 }

@@ -26,26 +26,26 @@ const (
 	takeoverGoal = time.Second
 	// failoverRounds is how often each kind of end is tried.
 	failoverRounds = 3
-	// claimEvery is how often a claim is created meanwhile. No gap can be told more exactly.
+	// claimEvery is how often a claim is created meanwhile. No gap can be measured more exactly.
 	claimEvery = 50 * time.Millisecond
 	// warmVolumes are made by a leader before it ends.
 	warmVolumes = 10
 )
 
-// handover is what is seen when a leader ends while claims come in. All moments are when our
-// watches told.
-type handover struct {
+// leaderChange is what is seen when a leader ends while claims come in. All times are those at
+// which our watches delivered the change.
+type leaderChange struct {
 	signalled time.Time
 	last      time.Time // PersistentVolume of the previous leader
 	taken     time.Time // the other one holds the lease
 	first     time.Time // PersistentVolume of the other one
 }
 
-func (h handover) takeover() time.Duration { return h.first.Sub(h.taken) }
-func (h handover) gap() time.Duration      { return h.first.Sub(h.last) }
+func (h leaderChange) takeover() time.Duration { return h.first.Sub(h.taken) }
+func (h leaderChange) gap() time.Duration      { return h.first.Sub(h.last) }
 
-// failover has the handovers after kill -9 and after SIGTERM.
-type failover struct{ killed, asked []handover }
+// failover has the changes of the leader after kill -9 and after SIGTERM.
+type failover struct{ killed, asked []leaderChange }
 
 func measureFailover(ctx context.Context, r *rig, l load) (f failover, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -62,10 +62,10 @@ func measureFailover(ctx context.Context, r *rig, l load) (f failover, err error
 	seen := makers{former: map[string]bool{}}
 	for _, end := range []struct {
 		signal syscall.Signal
-		into   *[]handover
+		into   *[]leaderChange
 	}{{syscall.SIGKILL, &f.killed}, {syscall.SIGTERM, &f.asked}} {
 		for range failoverRounds {
-			h, next, err := r.handOver(ctx, leader, end.signal, &seen)
+			h, next, err := r.changeLeader(ctx, leader, end.signal, &seen)
 			if err != nil {
 				return f, errors.Join(fmt.Errorf("%s: %w", end.signal, err), context.Cause(ctx))
 			}
@@ -110,13 +110,13 @@ func (l load) trickle(ctx context.Context, class string) error {
 	}
 }
 
-// handOver ends the leader and returns when the other one has made its first volume.
-func (r *rig) handOver(
+// changeLeader ends the leader and returns when the other one has made its first volume.
+func (r *rig) changeLeader(
 	ctx context.Context,
 	leader *sidecar,
 	end syscall.Signal,
 	seen *makers,
-) (h handover, next *sidecar, err error) {
+) (h leaderChange, next *sidecar, err error) {
 	if next, err = r.candidate(ctx); err != nil {
 		return h, nil, err
 	}
@@ -137,12 +137,12 @@ func (r *rig) handOver(
 		}
 	}
 	seen.succeed()
-	return o.handover, next, nil
+	return o.leaderChange, next, nil
 }
 
-// onlooker follows one handover.
+// onlooker follows one change of the leader.
 type onlooker struct {
-	handover
+	leaderChange
 	*makers
 	leader *sidecar
 	end    syscall.Signal
@@ -227,25 +227,25 @@ func (f failover) report() string {
 	) +
 		fmt.Sprintf(
 			"leader killed:       from the lease to the first PV of the next: %s (goal at most %d ms)\n",
-			milliseconds(f.killed, handover.takeover),
+			milliseconds(f.killed, leaderChange.takeover),
 			takeoverGoal.Milliseconds(),
 		) +
 		fmt.Sprintf(
-			"                     from the last PV of the former to that one: %s\n",
-			milliseconds(f.killed, handover.gap),
+			"                     from the last PV of the previous one to that one: %s\n",
+			milliseconds(f.killed, leaderChange.gap),
 		) +
 		fmt.Sprintf(
-			"leader told to end:  from the last PV of the former to the first of the next: %s\n",
-			milliseconds(f.asked, handover.gap),
+			"leader told to end:  from the last PV of the previous one to the first of the next: %s\n",
+			milliseconds(f.asked, leaderChange.gap),
 		) +
 		fmt.Sprintf(
 			"                     from the lease to that one: %s\n",
-			milliseconds(f.asked, handover.takeover),
+			milliseconds(f.asked, leaderChange.takeover),
 		)
 }
 
 // milliseconds has one number per round.
-func milliseconds(rounds []handover, what func(handover) time.Duration) string {
+func milliseconds(rounds []leaderChange, what func(leaderChange) time.Duration) string {
 	all := make([]string, len(rounds))
 	for i, h := range rounds {
 		all[i] = strconv.FormatInt(what(h).Milliseconds(), 10)

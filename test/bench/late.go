@@ -50,7 +50,7 @@ func (l *late) provision(ctx context.Context, w *work) (err error) {
 	return err
 }
 
-// stop lets it settle what is on its record, as [team.finish] does.
+// stop lets it resolve its journal entries, as [team.finish] does.
 func (l *late) stop() {
 	if l.provisioner != nil && l.provisioner.Stop() != nil {
 		l.provisioner.Kill()

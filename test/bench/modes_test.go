@@ -27,8 +27,8 @@ func TestPresentReport(t *testing.T) {
 
 func TestFailoverReport(t *testing.T) {
 	at := time.UnixMilli
-	h := handover{signalled: at(9), last: at(10), taken: at(3000), first: at(3040)}
-	report := failover{killed: []handover{h, h}, asked: []handover{h}}.report()
+	h := leaderChange{signalled: at(9), last: at(10), taken: at(3000), first: at(3040)}
+	report := failover{killed: []leaderChange{h, h}, asked: []leaderChange{h}}.report()
 	for _, want := range []string{"first PV of the next: 40, 40 ms (goal at most 1000 ms)", "to that one: 3030, 3030 ms", "from the lease to that one: 40 ms"} {
 		if !strings.Contains(report, want) {
 			t.Errorf("no %q in\n%s", want, report)
@@ -72,7 +72,7 @@ func TestKnown(t *testing.T) {
 		o    options
 		want string
 	}{
-		{"everybody", options{}, ""},
+		{"all", options{}, ""},
 		{"some", options{only: "floor5,plane", trial: "delete"}, ""},
 		{"no contender of this name", options{only: "floor5,other"}, `-only=floor5,other: there is no contender "other", but floor4, `},
 		{"no such trial", options{trial: "resize"}, "-trial=resize: no trial has this in its name, which are: dynamic"},

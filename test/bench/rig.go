@@ -27,7 +27,7 @@ import (
 const driverName = "csi.purser"
 
 // rig is a cluster and a driver, for provisioners in processes of their own. (In `up` all are one
-// process, whose memory is everybody's.)
+// process, whose memory is that of all roles.)
 type rig struct {
 	bin, dir string
 	cluster  *cluster.Cluster
@@ -88,8 +88,8 @@ func (r *rig) close() error {
 
 func (r *rig) socket() string { return filepath.Join(r.dir, "csi.sock") }
 
-// launch runs a role of purser, with a log of its own. Nothing that this process was told about
-// clusters and memory counts.
+// launch runs a role of purser, with a log of its own. It does not inherit the settings of this
+// process for clusters and memory.
 func (r *rig) launch(role string, args ...string) (*stage.Program, error) {
 	log, err := os.CreateTemp(r.dir, role+"-*.log")
 	if err != nil {

@@ -15,8 +15,8 @@ type cephPrograms struct {
 	environment []string
 }
 
-// programs are told by their environment where the cluster is. A daemon has it as an argument too:
-// that tells whose it is.
+// programs get the address of the cluster in their environment. A daemon has it as an argument too,
+// which shows to which cluster it belongs.
 func (o *cephOptions) programs() cephPrograms {
 	return cephPrograms{
 		cephOptions: *o,

@@ -35,7 +35,7 @@ func pause(t *testing.T) (resume func()) {
 }
 
 // CSI "Error Scheme": UNAVAILABLE, and the caller comes back. Nothing waits
-// for longer than it was told to, and what began before goes on after.
+// longer than its timeout, and what began before goes on after.
 func TestAClusterThatIsAway(t *testing.T) {
 	r := newRig(t)
 	r.patience, r.grace = 5*time.Second, time.Second

@@ -43,7 +43,7 @@ func imageOf(id backend.ID) string {
 	return pool + "/purser." + parts[len(parts)-1]
 }
 
-// busyWatchers waits until the cluster has given up a client that was killed.
+// busyWatchers waits until the cluster has ended the watch of a killed client.
 func busyWatchers(t *testing.T, _ *rig, id backend.ID) {
 	t.Helper()
 	image := imageOf(id)

@@ -145,7 +145,7 @@ func live(ctx context.Context, s play.Stage, name, history string) error {
 		return err
 	}
 	p := play.New(s, made)
-	if err := p.Furnish(ctx); err != nil {
+	if err := p.CreateNamespace(ctx); err != nil {
 		return err
 	}
 	if err := p.Try(ctx); err != nil {

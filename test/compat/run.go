@@ -36,9 +36,9 @@ const (
 	calm     = resync + 200*time.Millisecond
 	patience = time.Minute
 
-	// pulses is the number of beats that can be in flight, so that a scenario that waits for a new
-	// beat does not wait for the end of a running one.
-	pulses = 3
+	// probes is the number of probes that can be in flight, so that a scenario that waits for a new
+	// probe does not wait for the end of a running one.
+	probes = 3
 )
 
 // play starts a cluster, plays everything and stops it.
@@ -85,7 +85,7 @@ func (h folders) opened(ctx context.Context, name string) (*opened, error) {
 	return t, nil
 }
 
-// launch starts the controllers and the beats that show that their queues are empty.
+// launch starts the controllers and the probes that show that their queues are empty.
 func (t *opened) launch(s side) (err error) {
 	if t.program, err = t.testCluster.launch(s); err != nil {
 		return err
@@ -97,9 +97,9 @@ func (t *opened) launch(s side) (err error) {
 		case <-t.ctx.Done():
 		}
 	}()
-	for number := range pulses {
+	for number := range probes {
 		go func() {
-			if err := t.stage.Pulse(t.ctx, number); err != nil {
+			if err := t.stage.Probe(t.ctx, number); err != nil {
 				t.cancel(err)
 			}
 		}()
@@ -125,7 +125,7 @@ func (r *run) open(ctx context.Context, stage play.Stage) (map[string]*play.Play
 	}
 	return players, r.each(lanes, func(one []scenario.Scenario) error {
 		p := players[one[0].Name]
-		if err := p.Furnish(ctx); err != nil {
+		if err := p.CreateNamespace(ctx); err != nil {
 			return err
 		}
 		if err := p.Before(ctx); err != nil {

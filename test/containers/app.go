@@ -17,7 +17,7 @@ const Name = "purser.local/app:1"
 //
 //	write FILE   writes a line to a file or a device
 //	read FILE    fails unless the line is at its beginning
-//	wait         waits until it is told to end
+//	wait         waits until it is asked to end
 const source = `package main
 
 import (

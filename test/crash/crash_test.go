@@ -158,8 +158,8 @@ func live(t *testing.T, kind, dir string, last int) (did, calls int, fatal strin
 
 // TestKilledBeforeEveryStep sweeps over every call that changes something.
 // After the kill a new driver starts, and either goes on where the answer is
-// missing, as a caller does that repeats, or takes everything away, as one
-// that has given up. In the end the folder holds what it held after a life
+// missing, as a caller does that repeats, or deletes everything, as one
+// does that needs the volume no more. In the end the folder holds what it held after a life
 // without a kill.
 func TestKilledBeforeEveryStep(t *testing.T) {
 	mayTrace(t)

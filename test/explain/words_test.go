@@ -182,7 +182,7 @@ func (r *recorder) check(t *testing.T, f core.Finding) {
 	case f.Decision == "" && f.Words != "":
 		t.Errorf("%s of %s has words without a decision: %q", f.Reason, f.Object, f.Words)
 	case f.Decision != "" && !slices.Contains(r.said, said{f.Decision, f.Words, f.Event}):
-		t.Errorf("%s of %s: explain says that %s is told as %q %q; the controllers say %q",
+		t.Errorf("%s of %s: explain says that %s has the event %q %q; the controllers say %q",
 			f.Reason, f.Object, f.Decision, f.Event, f.Words, r.said)
 	}
 	for _, reason := range []verdict.Reason{f.Reason, f.Decision} {

@@ -169,7 +169,7 @@ func (c *crashRig) short(call string) string {
 	return uid.ReplaceAllString(strings.ReplaceAll(call, c.root, ""), "UID")
 }
 
-// check is told of each system call of an agent before it is made: nothing is mounted on a mount, and
+// check is called before each system call of an agent: nothing is mounted on a mount, and
 // neither a mount point nor anything in a mount is removed or replaced.
 func (c *crashRig) check(call tracer.Call) {
 	mounts, err := mount.Below(c.root)

@@ -103,7 +103,7 @@ func TestPersistentVolumeWithAnotherHandle(t *testing.T) {
 	next := r.pod("next", []corev1.Volume{claimed("data")})
 	r.waitPublished(next, late)
 	if _, err := os.Stat(filepath.Join(r.target(next, pv), "hello")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the next pod has the former volume: %v", err)
+		t.Errorf("the next pod has the previous volume: %v", err)
 	}
 	r.remove(next, late)
 	r.waitGone(next, late)

@@ -35,7 +35,7 @@ func TestTakeOverFromKubelet(t *testing.T) {
 	fsPV := r.volume("fs")
 	r.volume("big", big)
 	r.volume("raw", asBlock)
-	r.volume("twin", func(twin *corev1.PersistentVolume) { twin.Spec.CSI = fsPV.Spec.CSI.DeepCopy() })
+	r.volume("same-handle", func(other *corev1.PersistentVolume) { other.Spec.CSI = fsPV.Spec.CSI.DeepCopy() })
 	r.volume("options", func(pv *corev1.PersistentVolume) { pv.Spec.MountOptions = []string{"noatime"} })
 	r.volume("raw2", asBlock)
 	nothing := func(p *corev1.Pod) { p.Spec.Containers[0].Args = nil }
@@ -44,7 +44,7 @@ func TestTakeOverFromKubelet(t *testing.T) {
 		r.container("again", []corev1.Volume{claimed("fs")}),
 		r.container("xfs", []corev1.Volume{claimed("big")}),
 		r.container("device", []corev1.Volume{claimed("raw")}, asDevices, nothing),
-		r.container("twin", []corev1.Volume{claimed("twin")}), // the handle of another volume
+		r.container("same-handle", []corev1.Volume{claimed("same-handle")}), // the handle of another volume
 		r.container("group", []corev1.Volume{claimed("options")}, func(p *corev1.Pod) {
 			p.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: new(int64(4321))}
 		}),

@@ -91,13 +91,13 @@ func TestSharedVolumes(t *testing.T) {
 	r := newRig(t)
 	r.start()
 	pv := r.volume("shared")
-	twin := r.volume("twin", func(twin *corev1.PersistentVolume) { twin.Spec.CSI = pv.Spec.CSI.DeepCopy() })
-	a, b := r.pod("a", []corev1.Volume{claimed("shared")}), r.pod("b", []corev1.Volume{claimed("twin"), claimed("shared")})
+	other := r.volume("same-handle", func(other *corev1.PersistentVolume) { other.Spec.CSI = pv.Spec.CSI.DeepCopy() })
+	a, b := r.pod("a", []corev1.Volume{claimed("shared")}), r.pod("b", []corev1.Volume{claimed("same-handle"), claimed("shared")})
 	r.waitPublished(a, b)
 	if err := os.WriteFile(filepath.Join(r.target(a, pv), "f"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := os.ReadFile(filepath.Join(r.target(b, twin), "f")); err != nil || string(got) != "x" {
+	if got, err := os.ReadFile(filepath.Join(r.target(b, other), "f")); err != nil || string(got) != "x" {
 		t.Errorf("%s, %v", got, err)
 	}
 	r.remove(a)

@@ -245,7 +245,7 @@ func growth(w *world) {
 	grows := bound("grows", func(*corev1.PersistentVolume) {})
 	for i, to := range []string{"2Gi", "3Gi"} {
 		grow(grows, to)
-		w.eventually("people are told", func() bool { return w.told("grows", "ExternalExpanding", waits) == i+1 })
+		w.eventually("an event says so", func() bool { return w.told("grows", "ExternalExpanding", waits) == i+1 })
 	}
 	status(w, grows, func(c *corev1.PersistentVolumeClaim) { c.Status.Capacity = size("3Gi") })
 
@@ -256,7 +256,7 @@ func growth(w *world) {
 	w.eventually("the resizer is named", func() bool {
 		return w.exists(moved) && moved.Annotations[names.AnnStorageResizer] == "cinder.csi.openstack.org"
 	})
-	w.eventually("people are told", func() bool {
+	w.eventually("an event says so", func() bool {
 		return w.told("moved", "ExternalExpanding", "CSI migration enabled for kubernetes.io/cinder; waiting for external resizer to expand the pvc") == 1
 	})
 	if got := w.told("grows", "ExternalExpanding", waits); got != 2 {
@@ -284,7 +284,7 @@ func ephemerals(w *world) {
 	if !metav1.IsControlledBy(other, a) || other.Labels["l"] != "1" || len(other.Finalizers) != 1 {
 		w.t.Errorf("%+v", other.ObjectMeta)
 	}
-	w.eventually("people are told", func() bool {
+	w.eventually("an event says so", func() bool {
 		return w.told("a", "FailedBinding", "ephemeral volume b-c: PVC default/a-b-c was not created for pod default/a (pod is not owner)") > 0
 	})
 	w.delete(taken)

@@ -25,7 +25,7 @@ var attachMutants = []mutant{
 	{name: "asks the cache alone what a node uses", of: attachDetach, by: "watch", client: edits(func(n *corev1.Node) { n.Status.VolumesInUse = nil })},
 	{name: "never lists a volume", of: attachDetach, client: writes{skip: textHas(`"op":"add"`)}.client},
 	{name: "never unlists a volume", of: attachDetach, client: writes{skip: textHas(`"op":"remove"`)}.client},
-	{name: "writes lists of nodes untested", of: attachDetach, by: "two leaders, and a write of the former arrives later", client: writes{change: untested}.client},
+	{name: "writes lists of nodes untested", of: attachDetach, by: "two leaders, and a write of the previous one arrives later", client: writes{change: untested}.client},
 	{name: "does not see where else a volume is attached", of: attachDetach, cached: func(r client.Reader) client.Reader { return withoutAttachments{r} }},
 	{name: "takes a shared volume for one of one node", of: attachDetach, cached: cachedEdits(func(pv *corev1.PersistentVolume) {
 		pv.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
@@ -35,9 +35,9 @@ var attachMutants = []mutant{
 	})},
 	{name: "detaches by force at once", of: attachDetach, forceAfter: time.Millisecond},
 	{name: "never detaches by force", of: attachDetach, forceAfter: time.Hour},
-	{name: "is not told of pods that go", of: attachDetach, handlers: deafToDeletion[*corev1.Pod]},
-	{name: "is not told of nodes", of: attachDetach, handlers: deaf[*corev1.Node]},
-	{name: "is not told of VolumeAttachments", of: attachDetach, handlers: deaf[*storagev1.VolumeAttachment]},
+	{name: "gets no event of deleted pods", of: attachDetach, handlers: deafToDeletion[*corev1.Pod]},
+	{name: "gets no event of nodes", of: attachDetach, handlers: deaf[*corev1.Node]},
+	{name: "gets no event of VolumeAttachments", of: attachDetach, handlers: deaf[*storagev1.VolumeAttachment]},
 	{name: "forgets what it wrote", of: attachDetach, by: "watch", client: func(api client.Client, _ client.Reader) client.Client { return timeless{api} }, costs: true},
 	{name: "publishes without a finalizer on the VolumeAttachment", of: attacher, client: writes{skip: textHas(names.AnnVolumeHandle)}.client},
 	{name: "goes on when the VolumeAttachment is gone", of: attacher, by: "slow write", client: writes{after: func(error) error { return nil }}.client},
@@ -49,7 +49,7 @@ var attachMutants = []mutant{
 	}},
 	{name: "never says that a volume is attached", of: attacher, client: writes{skip: textHas(`"attached":true`)}.client},
 	{name: "never lets a VolumeAttachment go", of: attacher, client: writes{skip: textHas("deleteFromPrimitiveList")}.client},
-	{name: "is not told of VolumeAttachments that are deleted", of: attacher, handlers: deaf[*storagev1.VolumeAttachment]},
+	{name: "gets no event of deleted VolumeAttachments", of: attacher, handlers: deaf[*storagev1.VolumeAttachment]},
 	{name: "forgets what the driver was asked for", of: attacher, by: "watch", client: func(api client.Client, _ client.Reader) client.Client { return timeless{api} }, costs: true},
 }
 

@@ -71,14 +71,14 @@ const (
 
 // run is the kubelet of a node.
 func (a *attaching) run(node string, offset time.Duration) {
-	wake := make(chan struct{}, 1)
-	wake <- struct{}{}
-	a.world.server.Listen(wake)
+	changed := make(chan struct{}, 1)
+	changed <- struct{}{}
+	a.world.server.Listen(changed)
 	for {
 		select {
 		case <-a.world.ctx.Done():
 			return
-		case <-wake:
+		case <-changed:
 		}
 		time.Sleep(kubeletReaction + offset)
 		for a.world.ctx.Err() == nil && a.step(node) {

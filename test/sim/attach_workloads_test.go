@@ -156,7 +156,7 @@ var attachScripts = []workload{
 		u.runPod("q", "b", "x")
 		u.untilRuns("q")
 	}},
-	{name: "a pod moves before the former is gone", small: true, setup: disks("x"), writes: 12, writesTogether: 10, script: func(u *user) {
+	{name: "a pod moves before the previous one is gone", small: true, setup: disks("x"), writes: 12, writesTogether: 10, script: func(u *user) {
 		u.runPod("p", "a", "x")
 		u.untilRuns("p")
 		u.runPod("q", "b", "x")

@@ -28,7 +28,7 @@ var boundStatus = kube.BoundClaim{
 func reservedFor(uid types.UID, annotations map[string]string) func(*corev1.PersistentVolume) {
 	return func(pv *corev1.PersistentVolume) {
 		pv.Annotations = annotations
-		pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: "someone", UID: uid}
+		pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: "other", UID: uid}
 	}
 }
 

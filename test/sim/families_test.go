@@ -24,7 +24,7 @@ var families = []family{
 	{"claims deleted after a takeover", deletionsAfterTakeover, false},
 	{"ended in order", ends, false},
 	{"claims deleted", deletions, false},
-	{"classes led to another driver", handovers, false},
+	{"classes led to another driver", driverChanges, false},
 	{"class created again", recreations, false},
 	{"class deleted", lostClasses, false},
 	{"volumes replaced under their names", replacements, false},
@@ -37,8 +37,8 @@ var families = []family{
 	{"two leaders", rivals, false},
 	{"crash, and a write arrives later", arrivals, false},
 	{"slow write", slowWritesOfKept, false},
-	{"two leaders, and the former sees nothing", staleRivals, true},
-	{"two leaders, and a write of the former arrives later", slowRivals, true},
+	{"two leaders, and the previous one sees nothing", staleRivals, true},
+	{"two leaders, and a write of the previous one arrives later", slowRivals, true},
 	{"a former leader repeats", repeats, true},
 	{"journal deleted", lostJournals, true},
 	{"outage", outages, true},
@@ -137,9 +137,9 @@ func recreations(calm result, _ extent) (all []schedule) {
 	return all
 }
 
-// handovers change the class of claims to another driver, while a call to our driver is uncertain
+// driverChanges moves the class of claims to another driver, while a call to our driver is uncertain
 // or in flight (H-1).
-func handovers(calm result, _ extent) (all []schedule) {
+func driverChanges(calm result, _ extent) (all []schedule) {
 	for n := 1; n <= calm.ops; n++ {
 		all = append(all, schedule{handClassAt: n}, schedule{handClassAt: n, loseAnswer: n + 1})
 		for _, where := range []position{before, lost, after} {

@@ -98,7 +98,7 @@ var learned = map[string]history{
 		moves: []move{{what: "bind pod", pod: 2, after: time.Second}, {what: "end pod", pod: 2}, {what: "collect", after: time.Second}},
 		gone:  "p2-data",
 	},
-	"120041 no event told that the pod went": {
+	"120041 no event of the deleted pod": {
 		faults: []view.Fault{{Kind: &corev1.Pod{}, Frozen: true}},
 		before: []move{{what: "bind pod"}, {what: "delete claim"}},
 		moves:  []move{{what: "end pod", after: 2 * rules.LookEvery}},

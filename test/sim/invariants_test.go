@@ -51,7 +51,7 @@ func (e end) ofProvisioner() {
 	e.recreatedStay()
 	e.big()
 	e.placed()
-	e.settled()
+	e.resolved()
 }
 
 // noLeak is I1: every volume of the backend has a PersistentVolume, and the other way round. A
@@ -199,14 +199,14 @@ func (e end) big() {
 	}
 }
 
-// settled is I8: the journal has only entries of calls in flight.
-func (e end) settled() {
-	if left := slices.DeleteFunc(e.onRecord(), e.waits); len(left) > 0 {
-		e.violate("I8: %d requests are on record for ever", len(left))
+// resolved is I8: the journal has only entries of calls in flight.
+func (e end) resolved() {
+	if left := slices.DeleteFunc(e.journalEntries(), e.waits); len(left) > 0 {
+		e.violate("I8: %d entries are never resolved", len(left))
 	}
 }
 
-func (e end) onRecord() (all []intent.Entry) {
+func (e end) journalEntries() (all []intent.Entry) {
 	for _, lease := range apiserver.Objects(e.server, &coordinationv1.Lease{}) {
 		entries, err := intent.Decode(lease.Annotations[names.AnnIntents])
 		if err != nil {
@@ -219,7 +219,7 @@ func (e end) onRecord() (all []intent.Entry) {
 
 // awaited reports whether the journal has an entry of the volume for a claim that wants it.
 func (e end) awaited(volume string) bool {
-	return slices.ContainsFunc(e.onRecord(), func(r intent.Entry) bool { return (r.VolumeName == volume || e.work.shares) && e.waits(r) })
+	return slices.ContainsFunc(e.journalEntries(), func(r intent.Entry) bool { return (r.VolumeName == volume || e.work.shares) && e.waits(r) })
 }
 
 // waits reports whether the claim of an entry still wants a volume: then the entry may stay after a

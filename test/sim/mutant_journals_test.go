@@ -21,9 +21,9 @@ type brokenJournal struct {
 
 func (j brokenJournal) Record(ctx context.Context, e intent.Entry) error { return j.record(ctx, e) }
 
-type settlesNever struct{ provisioning.Journal }
+type resolvesNever struct{ provisioning.Journal }
 
-func (settlesNever) Resolve(context.Context, types.UID) error { return nil }
+func (resolvesNever) Resolve(context.Context, types.UID) error { return nil }
 
 // unheld does not check whether the process still holds the journal.
 type unheld struct{ provisioning.Journal }

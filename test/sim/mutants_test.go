@@ -35,7 +35,7 @@ type mutant struct {
 	driver        func(csi.ControllerClient, provisioning.Journal) csi.ControllerClient
 	journal       func(provisioning.Journal) provisioning.Journal
 	journalConfig func(*journal.Config)
-	handlers      hook // who is told of changes
+	handlers      hook // which event handlers are registered
 	hasty         bool // deletes volumes while a previous leader may create them
 	forgets       bool // own writes, as if kube.OwnWrites were not there
 	strangers     bool // the creating and the deleting controllers do not share their volume locks
@@ -95,11 +95,11 @@ var mutants = []mutant{
 		}}
 	}},
 	{name: "keeps the record in memory", journal: func(provisioning.Journal) provisioning.Journal { return provisioning.NewMemory() }},
-	{name: "settles before the volume is written", driver: settlesEarly},
-	{name: "never settles", journal: func(j provisioning.Journal) provisioning.Journal { return settlesNever{j} }},
+	{name: "resolves the entry before the volume is written", driver: resolvesEarly},
+	{name: "never resolves an entry", journal: func(j provisioning.Journal) provisioning.Journal { return resolvesNever{j} }},
 	{name: "repeats another request than the recorded one", journal: func(j provisioning.Journal) provisioning.Journal { return repeatsAnother{j} }},
 	{name: "does not wait for calls of a former process", journalConfig: func(c *journal.Config) { c.PreviousCallsEnded = true }},
-	{name: "does not say that it deletes what a claim waits for", by: "two leaders, and a write of the former arrives later", journal: func(j provisioning.Journal) provisioning.Journal {
+	{name: "does not say that it deletes what a claim waits for", by: "two leaders, and a write of the previous one arrives later", journal: func(j provisioning.Journal) provisioning.Journal {
 		return unannounced{j}
 	}},
 	{name: "does not record the handle of a volume that it deletes", by: "crash", journal: func(j provisioning.Journal) provisioning.Journal {
@@ -107,7 +107,7 @@ var mutants = []mutant{
 	}},
 	{name: "deletes volumes that a previous leader may create again", by: "claims deleted after a takeover", hasty: true},
 	{name: "writes the record over that of a new leader", by: "two leaders", client: hooks{update: overwrites}.client},
-	{name: "takes over what is on record, however old", by: "no process for days", client: func(api client.Client, _ client.Reader) client.Client {
+	{name: "takes over journal entries, however old", by: "no process for days", client: func(api client.Client, _ client.Reader) client.Client {
 		return attended{api}
 	}},
 	{name: "repeats calls when another leads", by: "a former leader repeats", journal: func(j provisioning.Journal) provisioning.Journal {
@@ -371,9 +371,9 @@ func (d ignoresSize) CreateVolume(ctx context.Context, in *csi.CreateVolumeReque
 	return out, err
 }
 
-// settlesEarly resolves the entry as soon as the driver has answered, and then waits until the
+// resolvesEarly resolves the entry as soon as the driver has answered, and then waits until the
 // journal is written.
-func settlesEarly(d csi.ControllerClient, j provisioning.Journal) csi.ControllerClient {
+func resolvesEarly(d csi.ControllerClient, j provisioning.Journal) csi.ControllerClient {
 	return earlySettler{d, j}
 }
 

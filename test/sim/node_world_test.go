@@ -332,7 +332,7 @@ func (w *nodeWorld) bind(api client.Client) {
 	}
 }
 
-// check compares the backends with the API server when all is at rest.
+// check compares the backends with the API server when no process has work left.
 func (w *nodeWorld) check() {
 	want := map[string]string{} // the node of each volume
 	for _, pv := range apiserver.Objects(w.server, &corev1.PersistentVolume{}) {

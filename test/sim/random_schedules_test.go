@@ -19,27 +19,27 @@ func randomSchedules(calm result, x extent) (all []schedule) {
 	name := fnv.New64()
 	name.Write([]byte(calm.work.name))
 	for n := range uint64(x.chances) {
-		all = append(all, dice{rand.New(rand.NewPCG(name.Sum64(), x.seed+n)), calm}.schedule())
+		all = append(all, scheduleGenerator{rand.New(rand.NewPCG(name.Sum64(), x.seed+n)), calm}.schedule())
 	}
 	return all
 }
 
-// dice makes random schedules for a workload.
-type dice struct {
+// scheduleGenerator generates random schedules for a workload.
+type scheduleGenerator struct {
 	*rand.Rand
 	calm result
 }
 
 // operation returns the number of a random operation: one of the run without faults, or one of the
 // additional operations that a fault causes.
-func (d dice) operation() int { return 1 + d.IntN(d.calm.ops+6) }
+func (d scheduleGenerator) operation() int { return 1 + d.IntN(d.calm.ops+6) }
 
-func (d dice) one(in int) bool { return d.IntN(in) == 0 }
+func (d scheduleGenerator) one(in int) bool { return d.IntN(in) == 0 }
 
-func (d dice) schedule() (s schedule) {
+func (d scheduleGenerator) schedule() (s schedule) {
 	for s.faultless() {
 		s = schedule{}
-		for _, part := range []func(*schedule){d.crashes, d.people, d.network, d.driver, d.watches, d.leaders, d.outage} {
+		for _, part := range []func(*schedule){d.crashes, d.userActions, d.network, d.driver, d.watches, d.leaders, d.outage} {
 			if d.one(2) {
 				part(&s)
 			}
@@ -48,7 +48,7 @@ func (d dice) schedule() (s schedule) {
 	return s
 }
 
-func (d dice) crashes(s *schedule) {
+func (d scheduleGenerator) crashes(s *schedule) {
 	s.downFor = []time.Duration{briefly, longer}[d.IntN(2)]
 	s.deleteWhileDown = d.one(2)
 	for range 1 + d.IntN(3) {
@@ -57,16 +57,16 @@ func (d dice) crashes(s *schedule) {
 	s.slowFor = whiles[d.IntN(len(whiles))]
 }
 
-func (d dice) crash() crash {
+func (d scheduleGenerator) crash() crash {
 	if len(d.calm.calls) > 0 && d.one(3) {
 		return crash{d.call(), inFlight}
 	}
 	return crash{d.operation(), []position{before, lost, under, after}[d.IntN(4)]}
 }
 
-func (d dice) call() int { return d.calm.calls[d.IntN(len(d.calm.calls))] }
+func (d scheduleGenerator) call() int { return d.calm.calls[d.IntN(len(d.calm.calls))] }
 
-func (d dice) people(s *schedule) {
+func (d scheduleGenerator) userActions(s *schedule) {
 	moments := []*int{&s.deleteAt, &s.recreateClassAt, &s.dropClassAt, &s.replaceAt}
 	if d.calm.work.processSet != nil { // a restored volume is there for any claim; and volumes are deleted before they are released
 		moments[3] = &s.dropVolumesAt
@@ -80,7 +80,7 @@ func (d dice) people(s *schedule) {
 	}
 }
 
-func (d dice) network(s *schedule) {
+func (d scheduleGenerator) network(s *schedule) {
 	if d.one(2) {
 		s.loseAnswer = d.operation()
 	}
@@ -89,7 +89,7 @@ func (d dice) network(s *schedule) {
 	}
 }
 
-func (d dice) driver(s *schedule) {
+func (d scheduleGenerator) driver(s *schedule) {
 	if len(d.calm.calls) == 0 {
 		return
 	}
@@ -114,7 +114,7 @@ func (d dice) driver(s *schedule) {
 	}
 }
 
-func (d dice) watches(s *schedule) {
+func (d scheduleGenerator) watches(s *schedule) {
 	s.breaksAt = d.IntN(d.calm.ops + 1)
 	for _, kind := range d.calm.work.kinds() {
 		if f := (view.Fault{Lag: d.IntN(4), Late: d.IntN(4), Frozen: d.one(2), Relist: d.one(2)}); d.one(2) {
@@ -124,7 +124,7 @@ func (d dice) watches(s *schedule) {
 	}
 }
 
-func (d dice) leaders(s *schedule) {
+func (d scheduleGenerator) leaders(s *schedule) {
 	if d.one(2) {
 		s.rivalAt = d.operation()
 	} else {
@@ -132,7 +132,7 @@ func (d dice) leaders(s *schedule) {
 	}
 }
 
-func (d dice) outage(s *schedule) {
+func (d scheduleGenerator) outage(s *schedule) {
 	s.outage = outage{
 		at: d.operation(), lasts: outageDurations[d.IntN(len(outageDurations))], of: []requests{ofAll, ofReads, ofWrites, ofJournal}[d.IntN(4)],
 		reason: []metav1.StatusReason{"", metav1.StatusReasonForbidden, metav1.StatusReasonTimeout}[d.IntN(3)],

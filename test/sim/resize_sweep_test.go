@@ -18,7 +18,7 @@ var resizeFamilies = []family{
 	{"driver", driverFaults, false},
 	{"watch", bindingWatchFaults, true},
 	{"two leaders", rivals, true},
-	{"two leaders, and the former sees nothing", staleRivals, true},
+	{"two leaders, and the previous one sees nothing", staleRivals, true},
 	{"outage", outages, true},
 	{"two crashes", pairs, false},
 	{"anything together", randomSchedules, false},

@@ -29,8 +29,7 @@ type groupHalves struct {
 	sources    []string       // volumes of the last group that was made
 }
 
-// restartGroups is a new process of the controllers of groups. It returns what is told of the
-// watches.
+// restartGroups starts a new process of the controllers of groups. It returns its event handlers.
 func (w *snapshotWorld) restartGroups(c *snapshotting.Controller, cfg snapshotting.SidecarConfig) []snapshotWatcher {
 	controller := c.Groups()
 	controller.FollowMembers()

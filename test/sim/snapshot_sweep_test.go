@@ -37,7 +37,7 @@ var snapshotWorkloads = []snapshotWork{
 // the moment of the fault.
 func (w *snapshotWorld) play(work snapshotWork, early bool) {
 	w.unready, w.timeouts = work.unready, work.timeouts
-	w.furnish(work)
+	w.createObjects(work)
 	all := []string{"first", "second"}[:work.count]
 	for _, name := range all {
 		w.create(&snapshotv1.VolumeSnapshot{

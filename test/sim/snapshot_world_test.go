@@ -353,8 +353,8 @@ func (w *snapshotWorld) create(o client.Object) {
 	}
 }
 
-// furnish makes the class, and a claim that is bound to a volume.
-func (w *snapshotWorld) furnish(work snapshotWork) {
+// createObjects creates the class, and a claim that is bound to a volume.
+func (w *snapshotWorld) createObjects(work snapshotWork) {
 	class := &snapshotv1.VolumeSnapshotClass{Driver: "d", DeletionPolicy: work.policy}
 	class.Name = "c"
 	w.create(class)

@@ -18,7 +18,7 @@ func (e end) ofSources() {
 	e.noDouble()
 	e.noStuckFinalizer()
 	e.big()
-	e.settled()
+	e.resolved()
 	e.copied()
 	e.sourcesAreFree()
 }

@@ -16,7 +16,7 @@ import (
 type brokenSources struct {
 	provisioning.Sources
 	protect func(context.Context, provisioning.Sources, provision.ProtectSource, types.UID) error
-	silent  bool // is not told of the end of calls and requests
+	silent  bool // gets no event at the end of calls and requests
 }
 
 func (b brokenSources) Protect(ctx context.Context, a provision.ProtectSource, claim types.UID) error {
@@ -70,7 +70,7 @@ var sourceMutants = []mutant{
 		name: "removes a finalizer while the journal has a request that is resolved", by: rivalsOfSources.name,
 		protection: func(c *sourceprotection.Config) { c.Flushed = func(context.Context) error { return nil } },
 	},
-	{name: "does not look again when a call or a request ends", by: "sources deleted", sources: breaksSources(brokenSources{silent: true})},
+	{name: "is not enqueued when a call or a request ends", by: "sources deleted", sources: breaksSources(brokenSources{silent: true})},
 	{name: "takes the finalizers of other drivers off (X-16)", protection: func(c *sourceprotection.Config) { c.Driver = "other.example" }},
 	{name: "looks at no snapshot that a former process protected", by: "crash, and the sources are deleted while we are down", unswept: true},
 }

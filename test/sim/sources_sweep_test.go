@@ -13,7 +13,7 @@ var sourceFamilies = []family{
 	{"driver", driverFaults, false},
 	{"crash, and a write arrives later", arrivals, false},
 	{"two leaders", rivals, true},
-	{"two leaders, and the former sees nothing", staleRivals, true},
+	{"two leaders, and the previous one sees nothing", staleRivals, true},
 	rivalsOfSources,
 	{"watch", watchFaults, true},
 	{"two crashes", pairs, false},

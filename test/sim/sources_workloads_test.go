@@ -169,7 +169,7 @@ func (w *world) deleteSources() {
 	}
 }
 
-// snapshotController deletes the snapshot on the storage side, and then its content, when its
+// snapshotController deletes the snapshot in the backend, and then its content, when its
 // VolumeSnapshot is gone.
 func (w *world) snapshotController() {
 	for w.ctx.Err() == nil {

@@ -185,7 +185,7 @@ var workloads = []workload{
 		u.deleteClaim("a")
 		u.untilNoVolumes()
 		u.pause(10 * time.Second)
-		u.world.driver.Fill("full", false) // what the driver refuses stays on record for longer than we watch
+		u.world.driver.Fill("full", false) // a refused request stays in the journal for longer than the test lasts
 	}},
 	{name: "room comes later", nodes: true, repeated: true, setup: delayedOn("full"), script: func(u *user) {
 		u.world.driver.Fill("full", true)

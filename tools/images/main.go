@@ -49,7 +49,7 @@ func run() error {
 	if entries, err := os.ReadDir(o.out); err == nil && len(entries) > 0 {
 		return fmt.Errorf("-out=%s: is not empty; give another folder, or remove it", o.out)
 	}
-	if err := os.MkdirAll(o.out, 0o755); err != nil { //nolint:gosec // for everybody
+	if err := os.MkdirAll(o.out, 0o755); err != nil { //nolint:gosec // readable by all users
 		return err
 	}
 	if err := o.write(); err != nil {

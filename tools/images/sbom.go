@@ -114,7 +114,7 @@ func (d *document) write(out string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(out, d.Name+".spdx.json"), append(text, '\n'), 0o644) //nolint:gosec // for everybody
+	return os.WriteFile(filepath.Join(out, d.Name+".spdx.json"), append(text, '\n'), 0o644) //nolint:gosec // readable by all users
 }
 
 func (d *document) add(from, kind string, c component) {
@@ -147,5 +147,5 @@ func checksums(dir, file string) error {
 		return err
 	}
 	slices.Sort(lines)
-	return os.WriteFile(file, []byte(strings.Join(lines, "")), 0o644) //nolint:gosec // for everybody
+	return os.WriteFile(file, []byte(strings.Join(lines, "")), 0o644) //nolint:gosec // readable by all users
 }

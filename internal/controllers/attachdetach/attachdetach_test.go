@@ -158,11 +158,11 @@ func TestUnlistedVolumeInUseIsListedAgain(t *testing.T) {
 func TestForcedDetachByTimer(t *testing.T) {
 	r := newRig(t, interceptor.Funcs{}, append(pair(), node("a", hasListed, inUse, notReady), node("b"), va("a", true), pod("q", "b"))...)
 	if after := r.run(); after != 5*time.Minute { // the event of the conflict is repeated before
-		t.Errorf("looks again after %s", after)
+		t.Errorf("requeued after %s", after)
 	}
 	r.clock.Step(DefaultForceAfter - time.Second)
 	if after := r.run(); after != time.Second || len(r.lists("a")) != 1 {
-		t.Errorf("looks again after %s, and the node lists %v", after, r.lists("a"))
+		t.Errorf("requeued after %s, and the node lists %v", after, r.lists("a"))
 	}
 	waiting, oldest := r.metric(telemetry.MetricDetachesWaiting, driver, "DetachAwaitsUnmount"), r.metric(telemetry.MetricOldestDetach, driver, "DetachAwaitsUnmount")
 	if conflicts := r.metric(telemetry.MetricAttachConflicts, driver); waiting != 1 || oldest != 359 || conflicts != 1 {

@@ -70,7 +70,7 @@ func (r *rig) Event(object runtime.Object, _, reason, _ string) {
 	r.events = append(r.events, object.(client.Object).GetName()+" "+reason)
 }
 
-// run works on the volume once and returns after how long it wants to look again.
+// run works on the volume once and returns the delay of its requeue.
 func (r *rig) run() time.Duration {
 	r.Helper()
 	result, err := r.loop.Reconcile(r.Context(), volume)

@@ -161,8 +161,8 @@ func TestAnswersAreBelieved(t *testing.T) {
 func TestVolumeThatNoWatchShows(t *testing.T) {
 	inWorld(t, func(w *testCluster) {
 		p := w.prepare()
-		queue := &awake{}
-		p.wakes.set(queue)
+		queue := &keyRecorder{}
+		p.workQueue.set(queue)
 		v, bound := liveVolume("v", ""), liveClaim("c", "")
 		bound.Annotations = map[string]string{names.AnnBindCompleted: "yes"}
 		bound.Spec.VolumeName = "v"
@@ -185,7 +185,7 @@ func TestVolumeThatNoWatchShows(t *testing.T) {
 		w.expect("c Bound v")
 		time.Sleep(unseenLook)
 		if keys := queue.take(); !slices.Contains(keys, binding.Key{Claim: keyOf(bound)}) {
-			t.Errorf("woken up: %v", keys)
+			t.Errorf("enqueued: %v", keys)
 		}
 		look()
 		w.expect("c Lost v")
@@ -217,8 +217,8 @@ func TestVolumeThatNoWatchShows(t *testing.T) {
 func TestClaimThatNoWatchShows(t *testing.T) {
 	inWorld(t, func(w *testCluster) {
 		p := w.prepare()
-		queue := &awake{}
-		p.wakes.set(queue)
+		queue := &keyRecorder{}
+		p.workQueue.set(queue)
 		v, c := liveVolume("v", ""), liveClaim("c", "")
 		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 		w.create(c, v)
@@ -253,21 +253,21 @@ func TestClaimThatNoWatchShows(t *testing.T) {
 	})
 }
 
-// awake is a queue that keeps who was woken up.
-type awake struct {
+// keyRecorder is a queue that records the keys that were enqueued.
+type keyRecorder struct {
 	queue
 	mu   sync.Mutex
 	keys []binding.Key
 }
 
-func (a *awake) Add(key binding.Key) {
+func (a *keyRecorder) Add(key binding.Key) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.keys = append(a.keys, key)
 }
 
-// take are those since the last time.
-func (a *awake) take() []binding.Key {
+// take returns the keys since the last call.
+func (a *keyRecorder) take() []binding.Key {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	keys := a.keys
@@ -279,7 +279,7 @@ func (a *awake) take() []binding.Key {
 // broken is asked for again, too, also when the watch shows no more than the end of the previous one.
 func TestOneThatTookTheNameAndNoWatchShows(t *testing.T) {
 	for _, ended := range []bool{false, true} {
-		t.Run(fmt.Sprint("a claim, end of the former one seen: ", ended), func(t *testing.T) {
+		t.Run(fmt.Sprint("a claim, end of the previous one seen: ", ended), func(t *testing.T) {
 			inWorld(t, func(w *testCluster) {
 				o := w.overlook()
 				former := apiserver.Objects(w.server, o.claim)[0]
@@ -301,7 +301,7 @@ func TestOneThatTookTheNameAndNoWatchShows(t *testing.T) {
 				w.expect("v Released c")
 			})
 		})
-		t.Run(fmt.Sprint("a volume, end of the former one seen: ", ended), func(t *testing.T) {
+		t.Run(fmt.Sprint("a volume, end of the previous one seen: ", ended), func(t *testing.T) {
 			inWorld(t, func(w *testCluster) {
 				o := w.overlook()
 				former := apiserver.Objects(w.server, o.volume)[0]

@@ -50,8 +50,8 @@ func (c *Controller) again(ctx context.Context, r *run, what binding.AskAPI) (ne
 // reserve holds the offered volume for the claim. When another claim was faster, the next best one
 // is held, and it is decided again.
 func (c *Controller) reserve(r *run, a binding.Reserve) next {
-	held, wake := c.objectStore.reserve(a.Claim)
-	c.wake(wake)
+	held, affected := c.objectStore.reserve(a.Claim)
+	c.enqueue(affected)
 	if held == a.Volume.Name {
 		return nil
 	}
@@ -104,7 +104,7 @@ func (c *Controller) claimVolume(ctx context.Context, a binding.ClaimVolume) err
 		}
 		return failed(changed, err)
 	}
-	c.wake(c.objectStore.commit(changed))
+	c.enqueue(c.objectStore.commit(changed))
 	return nil
 }
 
@@ -188,7 +188,7 @@ func (c *Controller) patchVolume(ctx context.Context, pv *corev1.PersistentVolum
 	if err := c.Writer.Patch(ctx, changed, patch); err != nil {
 		return failed(changed, err)
 	}
-	c.wake(c.objectStore.wroteVolume(changed))
+	c.enqueue(c.objectStore.wroteVolume(changed))
 	return nil
 }
 
@@ -199,7 +199,7 @@ func (c *Controller) patchVolumeStatus(ctx context.Context, pv *corev1.Persisten
 		return failed(changed, err)
 	}
 	c.teller.Forget(pv.UID)
-	c.wake(c.objectStore.wroteVolume(changed))
+	c.enqueue(c.objectStore.wroteVolume(changed))
 	return nil
 }
 

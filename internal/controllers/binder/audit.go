@@ -24,7 +24,7 @@ func (c *Controller) audit(ctx context.Context) error {
 			return nil
 		case <-c.Clock.After(step/2 + rand.N(step+1)): // unlike those of other processes
 		}
-		c.wake(c.restless(r.part()))
+		c.enqueue(c.restless(r.part()))
 	}
 }
 

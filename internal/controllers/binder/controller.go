@@ -39,8 +39,8 @@ type HandOver interface {
 	// Takes reports whether it works for this driver, at this moment. When that changes, call
 	// [Controller.Recheck].
 	Takes(driver string) bool
-	// Give has a volume made for the claim, once. It may be told of one claim many times, and must
-	// not change it.
+	// Give hands the claim to the provisioner, which creates one volume for it however often Give is
+	// called. It must not change the claim.
 	Give(claim *corev1.PersistentVolumeClaim)
 }
 
@@ -59,7 +59,7 @@ type Controller struct {
 	Config
 	objectStore *objectStore
 	retries     *reconcile.Retries[binding.Key]
-	wakes       *wakes
+	workQueue   *workQueue
 	synced      chan queue // the work queue, when all is known
 	teller      *reconcile.Teller
 	measures    *measures
@@ -74,7 +74,7 @@ func New(cfg Config) *Controller {
 		cfg.AuditEvery = DefaultAudit
 	}
 	return &Controller{
-		Config: cfg, objectStore: newObjectStore(), retries: reconcile.NewRetries[binding.Key](), wakes: &wakes{},
+		Config: cfg, objectStore: newObjectStore(), retries: reconcile.NewRetries[binding.Key](), workQueue: &workQueue{},
 		synced: make(chan queue, 1),
 		teller: reconcile.NewTeller(cfg.Events, cfg.Clock), measures: newMeasures(cfg.Measures, cfg.Clock),
 	}
@@ -87,8 +87,8 @@ func (c *Controller) Loop() *reconcile.Loop[binding.Key, *run, binding.Action] {
 	settings.Events = discard{}
 	return reconcile.New(reconcile.Config[binding.Key, *run, binding.Action]{
 		Settings: settings, Name: Name, Task: c, Retries: c.retries, Bound: reconcile.APITimeout,
-		Finally: func(key binding.Key) { c.wake(c.objectStore.settle(key.Claim)) },
-		Rests:   func(key binding.Key) { c.wake(c.objectStore.rest(key.Claim)) },
+		Finally: func(key binding.Key) { c.enqueue(c.objectStore.endRun(key.Claim)) },
+		Rests:   func(key binding.Key) { c.enqueue(c.objectStore.rest(key.Claim)) },
 		Observe: c.observe,
 	})
 }
@@ -117,37 +117,38 @@ func (c *Controller) lead(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	case q := <-c.synced:
-		c.wakes.set(q) // what is told from here on wakes up by itself
+		c.workQueue.set(q) // from here on the event handlers enqueue
 	}
-	c.wake(c.restless(c.objectStore.keys()))
+	c.enqueue(c.restless(c.objectStore.keys()))
 	return c.audit(ctx)
 }
 
-// Recheck looks again at the claims that wait for a volume of the driver: its provisioner in this
-// process has begun or ceased to work.
-func (c *Controller) Recheck(driver string) { c.wake(c.objectStore.ofDriver(driver)) }
+// Recheck enqueues the claims that wait for a volume of the driver: its provisioner in this process
+// has begun or ceased to work.
+func (c *Controller) Recheck(driver string) { c.enqueue(c.objectStore.ofDriver(driver)) }
 
-func (c *Controller) wake(keys []binding.Key) {
-	if q := c.wakes.get(); q != nil {
+// enqueue adds the keys to the work queue once this process is the leader.
+func (c *Controller) enqueue(keys []binding.Key) {
+	if q := c.workQueue.get(); q != nil {
 		for _, key := range keys {
 			q.Add(key)
 		}
 	}
 }
 
-// wakes is the work queue; it is empty until this process is the leader.
-type wakes struct {
+// workQueue refers to the work queue; it is empty until this process is the leader.
+type workQueue struct {
 	mu    sync.RWMutex
 	queue queue
 }
 
-func (w *wakes) set(q queue) {
+func (w *workQueue) set(q queue) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.queue = q
 }
 
-func (w *wakes) get() queue {
+func (w *workQueue) get() queue {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return w.queue

@@ -39,7 +39,7 @@ func TestCopiedVolume(t *testing.T) {
 				label(w, claim)
 				label(w, liveVolume("v", "a"))
 				w.expect(want)
-				p.wake(p.objectStore.keys())
+				p.enqueue(p.objectStore.keys())
 				w.settle()
 				w.expect(want)
 			})

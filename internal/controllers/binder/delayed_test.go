@@ -78,8 +78,8 @@ func podUsing(name string, claims ...string) *corev1.Pod {
 	return pod
 }
 
-// Classes that wait for a pod: the claim is not asked for before it has a node, and people are told
-// which pods it waits for. 8.23
+// Classes that wait for a pod: no volume is requested before the claim has a node, and an event names
+// the pods that it waits for. 8.23
 func TestDelayed(t *testing.T) {
 	inWorld(t, func(w *testCluster) {
 		own := &inProcess{works: true}

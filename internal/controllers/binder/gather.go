@@ -143,7 +143,7 @@ func (c *Controller) ask(ctx context.Context, r *run, what binding.AskAPI) error
 		now.claimAsked, now.claim = true, claim
 		c.objectStore.answered(r.Snapshot, claim)
 		if claim != nil && !c.objectStore.showsClaim(claim) {
-			c.lookAgain(func() []binding.Key { return c.objectStore.doubtClaim(claim) })
+			c.expireLiveRead(func() []binding.Key { return c.objectStore.doubtClaim(claim) })
 		}
 	}
 	now.volumes = map[string]*corev1.PersistentVolume{}
@@ -153,12 +153,12 @@ func (c *Controller) ask(ctx context.Context, r *run, what binding.AskAPI) error
 			return err
 		}
 		if now.volumes[name] = pv; pv != nil {
-			c.wake(c.objectStore.wroteVolume(pv))
+			c.enqueue(c.objectStore.wroteVolume(pv))
 			if !c.objectStore.showsVolume(pv) {
-				c.lookAgain(func() []binding.Key { return c.objectStore.doubtVolume(pv) })
+				c.expireLiveRead(func() []binding.Key { return c.objectStore.doubtVolume(pv) })
 			}
 		} else {
-			c.wake(c.objectStore.withdraw(name, uidsOf(r.Snapshot, name)))
+			c.enqueue(c.objectStore.withdraw(name, uidsOf(r.Snapshot, name)))
 		}
 	}
 	r.now = now
@@ -170,11 +170,11 @@ func (c *Controller) ask(ctx context.Context, r *run, what binding.AskAPI) error
 // the object.
 const unseenLook = time.Minute
 
-// lookAgain drops the result of a live read if the watch has not delivered the object after a
+// expireLiveRead drops the result of a live read if the watch has not delivered the object after a
 // while. An object that was deleted while the watch was broken is never delivered, and has no
 // deletion event.
-func (c *Controller) lookAgain(doubt func() []binding.Key) {
-	time.AfterFunc(unseenLook, func() { c.wake(doubt()) })
+func (c *Controller) expireLiveRead(recheck func() []binding.Key) {
+	time.AfterFunc(unseenLook, func() { c.enqueue(recheck()) })
 }
 
 // uidsOf are those under which a snapshot has the volume of a name.

@@ -14,7 +14,7 @@ import (
 // The held volume was chosen for the claim that waited under this name. By now that may be another
 // claim, or the claim may have got a class. If the volume does not fit it any more, the volume is
 // offered to other claims, which are enqueued.
-func (l *objectStore) match(claim *corev1.PersistentVolumeClaim) (offer *corev1.PersistentVolume, wake []binding.Key) {
+func (l *objectStore) match(claim *corev1.PersistentVolumeClaim) (offer *corev1.PersistentVolume, affected []binding.Key) {
 	key := keyOf(claim)
 	if h := l.holds[key]; h != nil {
 		h.seen, h.unsure = true, false
@@ -24,27 +24,27 @@ func (l *objectStore) match(claim *corev1.PersistentVolumeClaim) (offer *corev1.
 			return pv, nil
 		}
 		l.unhold(h)
-		wake = l.shelve(h.volume)
+		affected = l.shelve(h.volume)
 	}
 	l.index.Forget(key)
 	name := l.index.BestVolume(claim)
 	if name == "" {
 		l.index.Await(claim)
-		return nil, wake
+		return nil, affected
 	}
 	l.hold(name, key).seen = true
-	return l.volume(name), wake
+	return l.volume(name), affected
 }
 
 // reserve is match under the lock. It returns the name of the volume that is held; empty for none.
-func (l *objectStore) reserve(claim *corev1.PersistentVolumeClaim) (held string, wake []binding.Key) {
+func (l *objectStore) reserve(claim *corev1.PersistentVolumeClaim) (held string, affected []binding.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	pv, wake := l.match(claim)
+	pv, affected := l.match(claim)
 	if pv != nil {
 		held = pv.Name
 	}
-	return held, wake
+	return held, affected
 }
 
 // ended takes in how a run saw the claim. A claim that looks for a volume and was offered none waits
@@ -60,13 +60,13 @@ func (l *objectStore) ended(s binding.Snapshot) []binding.Key {
 	case !binding.LooksForStatic(s):
 		l.pass(key)
 	case s.Offer == nil:
-		offer, wake := l.match(s.Claim)
+		offer, affected := l.match(s.Claim)
 		if offer != nil {
 			l.holds[key].seen = false
-			wake = append(wake, s.Key)
+			affected = append(affected, s.Key)
 		}
-		return wake
-	default: // what was held and is not taken is there for others, see settle
+		return affected
+	default: // endRun offers a held volume that is not taken to other claims
 		if h := l.holds[key]; h != nil && !h.unsure {
 			h.seen = true
 		}
@@ -211,8 +211,8 @@ func (l *objectStore) withdraw(name string, before []types.UID) []binding.Key {
 	return l.lift(name)
 }
 
-// settle ends a run: what it held and did not take is there for others.
-func (l *objectStore) settle(key types.NamespacedName) []binding.Key {
+// endRun offers the volume that a run held and did not take to other claims.
+func (l *objectStore) endRun(key types.NamespacedName) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if h := l.holds[key]; h == nil || !h.seen {

@@ -28,18 +28,18 @@ func seen[T corev1.PersistentVolume | corev1.PersistentVolumeClaim](o *T, uid ty
 
 // look is what a run does with the store before it writes: it holds the offered volume, or has the
 // claim wait for one.
-func look(l *objectStore, key binding.Key, now answers) (s binding.Snapshot, wake []binding.Key) {
+func look(l *objectStore, key binding.Key, now answers) (s binding.Snapshot, affected []binding.Key) {
 	s = l.gather(key, now)
 	if s.Offer == nil {
 		return s, l.ended(s)
 	}
-	_, wake = l.reserve(s.Claim)
-	return s, wake
+	_, affected = l.reserve(s.Claim)
+	return s, affected
 }
 
 // C1: a volume that came for one claim is compared again with the claim that is there when it is
 // taken, which may have taken the name of the first, or got a class since. Whom the volume suits
-// instead is woken up for it.
+// instead is enqueued for it.
 func TestHeldForAnother(t *testing.T) {
 	claim := types.NamespacedName{Namespace: "default", Name: "c"}
 	key, other := binding.Key{Claim: claim}, binding.Key{Claim: types.NamespacedName{Namespace: "default", Name: "d"}}
@@ -60,16 +60,16 @@ func TestHeldForAnother(t *testing.T) {
 			l.claimSeen(claim, second, second)
 			v := seen(liveVolume("v", "a"), "v", "4")
 			if keys := l.volumeSeen("v", v, v); !slices.Contains(keys, key) {
-				t.Fatalf("the volume wakes up %v", keys)
+				t.Fatalf("the volume enqueues %v", keys)
 			}
 			waiting := seen(liveClaim("d", "a"), "3", "5")
 			l.claimSeen(other.Claim, waiting, waiting)
 			look(l, other, answers{})
-			s, wake := look(l, key, answers{})
-			if s.Offer != nil || !slices.Equal(wake, []binding.Key{other}) {
-				t.Errorf("offered %v, woken up %v", s.Offer, wake)
+			s, affected := look(l, key, answers{})
+			if s.Offer != nil || !slices.Equal(affected, []binding.Key{other}) {
+				t.Errorf("offered %v, enqueued %v", s.Offer, affected)
 			}
-			l.settle(claim)
+			l.endRun(claim)
 			if s, _ := look(l, other, answers{}); s.Offer != v {
 				t.Errorf("offered to the other: %v", s.Offer)
 			}
@@ -90,8 +90,8 @@ func TestChangedWhileHeld(t *testing.T) {
 	if s, _ := look(l, binding.Key{Claim: claim}, answers{}); s.Offer != nil {
 		t.Errorf("offered %v", s.Offer)
 	}
-	if keys := l.settle(claim); len(keys) > 0 {
-		t.Errorf("woken up %v", keys)
+	if keys := l.endRun(claim); len(keys) > 0 {
+		t.Errorf("enqueued %v", keys)
 	}
 }
 
@@ -122,14 +122,14 @@ func TestHeldForOneBoundElsewhere(t *testing.T) {
 		t.Fatalf("looked at: %v", keys)
 	}
 	look(l, key, answers{})
-	if wake := l.settle(claim); !slices.Equal(wake, []binding.Key{other}) {
-		t.Errorf("woken up: %v", wake)
+	if affected := l.endRun(claim); !slices.Equal(affected, []binding.Key{other}) {
+		t.Errorf("enqueued: %v", affected)
 	}
 	if s, _ := look(l, other, answers{}); s.Offer != v {
 		t.Errorf("offered to the other: %v", s.Offer)
 	}
 	if keys := b.restless([]binding.Key{key}); len(keys) > 0 {
-		t.Errorf("at rest, and looked at: %v", keys)
+		t.Errorf("left alone, and looked at: %v", keys)
 	}
 }
 
@@ -142,13 +142,13 @@ func TestHeldAndTakenByAnother(t *testing.T) {
 	l.claimSeen(key.Claim, y, y)
 	look(l, key, answers{})
 	if keys := l.volumeSeen("v", v, v); !slices.Contains(keys, key) {
-		t.Fatalf("the volume wakes up %v", keys)
+		t.Fatalf("the volume enqueues %v", keys)
 	}
 	l.volumeSeen("v2", v2, v2)
 	taken := v.DeepCopy()
 	taken.ResourceVersion, taken.Spec.ClaimRef = "4", &corev1.ObjectReference{Namespace: other.Namespace, Name: other.Name, UID: "2"}
 	if keys := l.commit(taken); !slices.Equal(keys, []binding.Key{key}) {
-		t.Errorf("woken up %v", keys)
+		t.Errorf("enqueued %v", keys)
 	}
 	if s, _ := look(l, key, answers{}); s.Offer != v2 {
 		t.Errorf("offered %v", s.Offer)
@@ -172,7 +172,7 @@ func TestHeldAndGone(t *testing.T) {
 				l.claimSeen(key.Claim, y, y)
 				look(l, key, answers{})
 				if keys := l.wroteVolume(v); !slices.Contains(keys, key) {
-					t.Fatalf("the volume wakes up %v", keys)
+					t.Fatalf("the volume enqueues %v", keys)
 				}
 				if committed {
 					v = v.DeepCopy()
@@ -180,7 +180,7 @@ func TestHeldAndGone(t *testing.T) {
 					l.commit(v)
 				}
 				if keys := lose(l, v); !slices.Contains(keys, key) {
-					t.Errorf("woken up %v", keys)
+					t.Errorf("enqueued %v", keys)
 				}
 				if s, _ := look(l, key, answers{}); s.Offer != nil || l.index.Waiting() != 1 {
 					t.Errorf("offered %v, %d wait", s.Offer, l.index.Waiting())
@@ -193,20 +193,20 @@ func TestHeldAndGone(t *testing.T) {
 // A claim that is left alone for a while keeps no volume from others meanwhile.
 func TestHeldForOneThatRests(t *testing.T) {
 	key, other := types.NamespacedName{Namespace: "default", Name: "c"}, binding.Key{Claim: types.NamespacedName{Namespace: "default", Name: "d"}}
-	b, queue := New(Config{}), &awake{}
-	b.wakes.set(queue)
+	b, queue := New(Config{}), &keyRecorder{}
+	b.workQueue.set(queue)
 	l, rests := b.objectStore, b.Loop().Rests
 	c, d, v := seen(liveClaim("c", "a"), "1", "1"), seen(liveClaim("d", "a"), "2", "2"), seen(liveVolume("v", "a"), "v", "3")
 	l.claimSeen(key, c, c)
 	look(l, binding.Key{Claim: key}, answers{})
 	if keys := l.volumeSeen("v", v, v); !slices.Contains(keys, binding.Key{Claim: key}) {
-		t.Fatalf("the volume wakes up %v", keys)
+		t.Fatalf("the volume enqueues %v", keys)
 	}
 	l.claimSeen(other.Claim, d, d)
 	look(l, other, answers{})
 	rests(binding.Key{Claim: key})
 	if keys := queue.take(); !slices.Equal(keys, []binding.Key{other}) {
-		t.Errorf("woken up %v", keys)
+		t.Errorf("enqueued %v", keys)
 	}
 	if s, _ := look(l, other, answers{}); s.Offer != v {
 		t.Errorf("offered to the other: %v", s.Offer)
@@ -231,7 +231,7 @@ func TestHeldWithoutAnAnswer(t *testing.T) {
 		t.Fatalf("offered %v", s.Offer)
 	}
 	l.unanswered("v")
-	l.settle(key.Claim)
+	l.endRun(key.Claim)
 	if s, _ := look(l, other, answers{}); s.Offer != w {
 		t.Errorf("the other is offered %v", s.Offer)
 	}
@@ -242,12 +242,12 @@ func TestHeldWithoutAnAnswer(t *testing.T) {
 	taken := v.DeepCopy()
 	taken.ResourceVersion, taken.Spec.ClaimRef = "5", &corev1.ObjectReference{Namespace: "default", Name: "c", UID: "1"}
 	l.wroteVolume(taken) // as the API server says
-	l.settle(key.Claim)
+	l.endRun(key.Claim)
 	for _, now := range []answers{{volumes: map[string]*corev1.PersistentVolume{"v": taken}}, {}} {
 		if s, _ := look(l, key, now); s.Offer != nil || binding.Reserved(s) != taken {
 			t.Errorf("it has a volume, and is offered %v beside %v", s.Offer, s.Refs)
 		}
-		l.settle(key.Claim)
+		l.endRun(key.Claim)
 	}
 	if l.volumeSeen("v", taken, taken); len(l.holds) > 1 {
 		t.Errorf("held for ever: %v", l.holds)

@@ -49,8 +49,8 @@ type overlooked struct {
 
 func (w *testCluster) overlook() *overlooked {
 	w.Helper()
-	o := &overlooked{process: w.prepare(), queue: &awake{}, claim: liveClaim("c", ""), volume: liveVolume("v", "")}
-	o.wakes.set(o.queue)
+	o := &overlooked{process: w.prepare(), queue: &keyRecorder{}, claim: liveClaim("c", ""), volume: liveVolume("v", "")}
+	o.workQueue.set(o.queue)
 	o.volume.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 	o.volume.Status.Phase = corev1.VolumeAvailable
 	w.create(o.volume, o.claim)

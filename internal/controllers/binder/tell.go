@@ -18,7 +18,7 @@ func (c *Controller) tell(a binding.Tell) {
 
 // observe notes how a run saw the claim, and tells the claim how it ended.
 func (c *Controller) observe(_ binding.Key, r *run, end next, _ time.Duration) {
-	c.wake(c.objectStore.ended(r.Snapshot))
+	c.enqueue(c.objectStore.ended(r.Snapshot))
 	if r.Claim == nil {
 		return
 	}

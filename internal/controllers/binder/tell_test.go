@@ -64,7 +64,7 @@ func TestEventsOfEachReasonToWait(t *testing.T) {
 		for range 3 {
 			w.create(podUsing("p", "c"))
 			w.told(scheduled)
-			p.wake(p.objectStore.keys())
+			p.enqueue(p.objectStore.keys())
 			w.settle()
 			w.told()
 			w.remove(podUsing("p", "c"))
@@ -75,7 +75,7 @@ func TestEventsOfEachReasonToWait(t *testing.T) {
 		w.create(raw)
 		w.told("v Warning VolumeMismatch Cannot bind PersistentVolume to requested PersistentVolumeCl", "c Warning VolumeMismatch Cannot bind PersistentVolume \"v\" to requested PersistentVolu")
 		for range 3 {
-			p.wake(p.objectStore.keys())
+			p.enqueue(p.objectStore.keys())
 			time.Sleep(time.Second)
 		}
 		w.told()
@@ -91,12 +91,12 @@ func TestEventsAreToldOnce(t *testing.T) {
 		const text = "c Normal FailedBinding no persistent volumes available for this claim and no storag"
 		w.told(text)
 		for range 10 {
-			p.wake(p.objectStore.keys())
+			p.enqueue(p.objectStore.keys())
 			w.settle()
 		}
 		w.told()
 		time.Sleep(reconcile.TellAgain)
-		p.wake(p.objectStore.keys())
+		p.enqueue(p.objectStore.keys())
 		w.settle()
 		w.told(text)
 	})

@@ -32,10 +32,10 @@ func (w *watches) Start(ctx context.Context, q queue) error {
 	w.queue = q
 	l := b.objectStore
 	return errors.Join(
-		watch(ctx, w, &storagev1.StorageClass{}, func(o, now *storagev1.StorageClass) { b.wake(l.classSeen(o.Name, now)) }),
+		watch(ctx, w, &storagev1.StorageClass{}, func(o, now *storagev1.StorageClass) { b.enqueue(l.classSeen(o.Name, now)) }),
 		watch(ctx, w, &corev1.PersistentVolumeClaim{}, func(o, now *corev1.PersistentVolumeClaim) { b.claimSeen(o, now) }),
 		watch(ctx, w, &corev1.PersistentVolume{}, func(o, now *corev1.PersistentVolume) { b.volumeSeen(o, now) }),
-		watch(ctx, w, &corev1.Pod{}, func(o, now *corev1.Pod) { b.wake(l.podSeen(client.ObjectKeyFromObject(o), now)) }),
+		watch(ctx, w, &corev1.Pod{}, func(o, now *corev1.Pod) { b.enqueue(l.podSeen(client.ObjectKeyFromObject(o), now)) }),
 	)
 }
 
@@ -74,7 +74,7 @@ func (c *Controller) claimSeen(o, now *corev1.PersistentVolumeClaim) {
 			c.lookAgain(func() []binding.Key { return c.objectStore.doubtClaim(other) })
 		}
 	}
-	c.wake(c.restless(keys))
+	c.enqueue(c.restless(keys))
 }
 
 func (c *Controller) volumeSeen(o, now *corev1.PersistentVolume) {
@@ -85,7 +85,7 @@ func (c *Controller) volumeSeen(o, now *corev1.PersistentVolume) {
 			c.lookAgain(func() []binding.Key { return c.objectStore.doubtVolume(other) })
 		}
 	}
-	c.wake(c.restless(keys))
+	c.enqueue(c.restless(keys))
 }
 
 // restless leaves out the keys of bound pairs that need nothing: most events are caused by our own

@@ -217,7 +217,7 @@ func dynamicClass(name string) *storagev1.StorageClass {
 	return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: "d"}
 }
 
-// events are those that were told.
+// events returns the events that were emitted.
 type events struct {
 	mu  sync.Mutex
 	all []string

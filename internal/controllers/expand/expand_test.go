@@ -120,7 +120,7 @@ func TestEventHandlers(t *testing.T) {
 				got = append(got, key)
 			}
 			if !slices.Equal(got, test.want) {
-				t.Errorf("wakes up %v, want %v", got, test.want)
+				t.Errorf("enqueues %v, want %v", got, test.want)
 			}
 		})
 	}

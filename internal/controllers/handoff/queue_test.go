@@ -36,7 +36,7 @@ func TestGive(t *testing.T) {
 	d, told := attended()
 	d.Give(claim("a"))
 	d.Give(claim("b"))
-	d.Give(claim("a")) // the binder looks again, and so must the provisioner: it may have declined by an old view
+	d.Give(claim("a")) // the binder retries, and so must the provisioner: it may have declined on a stale cache
 	if want := []string{"crew/a uid-a", "crew/b uid-b", "crew/a uid-a"}; !slices.Equal(*told, want) {
 		t.Errorf("told %q, want %q", *told, want)
 	}
@@ -52,7 +52,7 @@ func TestGive(t *testing.T) {
 	d.Subscribe(func(claim types.NamespacedName, _ types.UID) { late = append(late, claim.Name) })
 	slices.Sort(late)
 	if !slices.Equal(late, []string{"a", "b"}) {
-		t.Errorf("who comes late is told %q", late)
+		t.Errorf("a handler that is added late gets %q", late)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// An orderly end leaves nothing to wait for, and keeps what is not settled.
+// An orderly end leaves no call to wait for, and keeps unresolved entries.
 func TestReleaseLeavesNothingToWaitFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)
@@ -54,7 +54,7 @@ func TestReleaseLeavesNothingToWaitFor(t *testing.T) {
 			t.Errorf("got %+v, %v; want the unsettled entry at once", got, ok)
 		}
 		if _, ok := next.Pending("uid-2"); ok {
-			t.Error("a settled entry came back")
+			t.Error("a resolved entry came back")
 		}
 		if got, ok := next.Pending("uid-3"); !ok || !got.CallsEnd.IsZero() {
 			t.Errorf("got %+v, %v; want the entry that nothing was called for, at once", got, ok)

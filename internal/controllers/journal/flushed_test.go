@@ -28,7 +28,7 @@ func TestFlushed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if found := a.onRecord(t); len(found) != 1 || found[0].UID != entry(2).UID {
-			t.Errorf("on record: %v", found)
+			t.Errorf("in the journal: %v", found)
 		}
 		if err := j.Flushed(t.Context()); err != nil || a.writes.Load()-before != 1 {
 			t.Errorf("%d writes, want one: %v", a.writes.Load()-before, err)

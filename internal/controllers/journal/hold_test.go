@@ -23,7 +23,7 @@ func TestARepeatedCallNeedsTheJournal(t *testing.T) {
 		next := start(t, a, "next")
 		record(t, former.Journal, 1) // it stands there
 		if err := mayCall(t, former.Journal, "uid-1"); !errors.Is(err, ErrFenced) {
-			t.Errorf("the former holder may repeat its call: %v", err)
+			t.Errorf("the previous holder may repeat its call: %v", err)
 		}
 		<-former.ended
 		next.end(t)

@@ -70,16 +70,16 @@ type Journal struct {
 	Config
 	opened chan struct{}
 
-	mu      sync.Mutex
-	book    *intent.Book
-	calling map[types.UID]bool // claims with a call whose run has not ended
-	waiting []waiter           // for the next write
-	writing []waiter           // for the one in flight
-	busy    bool               // a write is in flight
-	held    time.Time          // send time of the last successful write
-	wake    chan struct{}      // has one element if a write is needed at once
-	ended   error              // why nothing is written any more; nil while the journal is served
-	ending  bool               // ctx has ended
+	mu       sync.Mutex
+	book     *intent.Book
+	calling  map[types.UID]bool // claims with a call whose run has not ended
+	waiting  []waiter           // for the next write
+	writing  []waiter           // for the one in flight
+	busy     bool               // a write is in flight
+	held     time.Time          // send time of the last successful write
+	writeDue chan struct{}      // has one element if a write is needed at once
+	ended    error              // why nothing is written any more; nil while the journal is served
+	ending   bool               // ctx has ended
 	// callsEnd is when the calls of previous leaders must have ended; zero when there are none.
 	callsEnd time.Time
 	cut      bool // a run ended after that without an outcome: the driver may still work on its call
@@ -98,7 +98,7 @@ type waiter struct {
 func New(cfg Config) *Journal {
 	return &Journal{
 		Config: cfg, opened: make(chan struct{}), book: intent.NewBook(), calling: map[types.UID]bool{},
-		wake: make(chan struct{}, 1),
+		writeDue: make(chan struct{}, 1),
 	}
 }
 
@@ -197,7 +197,7 @@ func (j *Journal) nextWrite(claim types.UID) <-chan error {
 // writeSoon causes a write.
 func (j *Journal) writeSoon() {
 	select {
-	case j.wake <- struct{}{}:
+	case j.writeDue <- struct{}{}:
 	default:
 	}
 }

@@ -16,14 +16,14 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// H-1: when Record returns, a restart finds the entry; and it does until it is settled.
+// H-1: when Record returns, a restart finds the entry; until the entry is resolved.
 func TestRecordIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)
 		j := start(t, a, "one")
 		record(t, j.Journal, 1)
 		if got := a.onRecord(t); len(got) != 1 || got[0].UID != "uid-1" {
-			t.Errorf("on record: %v", got)
+			t.Errorf("in the journal: %v", got)
 		}
 		writes := a.writes.Load()
 		record(t, j.Journal, 1)
@@ -34,7 +34,7 @@ func TestRecordIsDurable(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, pending := j.Pending("uid-1"); pending {
-			t.Error("a settled entry is pending")
+			t.Error("a resolved entry is pending")
 		}
 		time.Sleep(2 * idle)
 		if got := a.onRecord(t); len(got) != 0 {
@@ -105,7 +105,7 @@ func TestBurstSharesWrites(t *testing.T) {
 	})
 }
 
-// H-1, H-14: what is about to be deleted is on record when Discard returns, and the next leader knows.
+// H-1, H-14: when Discard returns, the journal says that the volume is being deleted, and the next leader reads it.
 func TestDiscardIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)
@@ -118,14 +118,14 @@ func TestDiscardIsDurable(t *testing.T) {
 			}
 		}
 		if got := a.onRecord(t); len(got) != 2 || !got[0].Discarding || got[0].Known.Handle != "h" || got[1].Discarding {
-			t.Errorf("on record: %+v", got)
+			t.Errorf("in the journal: %+v", got)
 		}
 		next := start(t, a, "next")
 		if got, ok := next.Pending("uid-1"); !ok || !got.Discarding || got.Known.Handle != "h" {
 			t.Errorf("the next leader has %+v, %v", got, ok)
 		}
 		if err := former.Discard(t.Context(), "uid-2", "h"); !errors.Is(err, ErrFenced) {
-			t.Errorf("the former leader: %v", err)
+			t.Errorf("the previous leader: %v", err)
 		}
 		next.end(t)
 	})
@@ -140,7 +140,7 @@ func TestNotedHandleIsWritten(t *testing.T) {
 		j.Note("uid-1", intent.Known{Handle: "h"})
 		time.Sleep(time.Second)
 		if got := a.onRecord(t); len(got) != 1 || got[0].Known.Handle != "h" {
-			t.Errorf("on record: %+v", got)
+			t.Errorf("in the journal: %+v", got)
 		}
 		before := a.writes.Load()
 		j.Note("uid-1", intent.Known{Handle: "h"})
@@ -162,19 +162,19 @@ func TestTakeOverFencesThePreviousHolder(t *testing.T) {
 		next := start(t, a, "next")
 		got, ok := next.Pending("uid-1")
 		if !ok || got.CallsEnd.Before(taken.Add(10*time.Second)) {
-			t.Errorf("entry of the former holder: %+v, %v; its calls may take 10s", got, ok)
+			t.Errorf("entry of the previous holder: %+v, %v; its calls may take 10s", got, ok)
 		}
 		if err := former.Record(t.Context(), entry(2)); !errors.Is(err, ErrFenced) {
-			t.Errorf("the former holder recorded: %v", err)
+			t.Errorf("the previous holder recorded: %v", err)
 		}
 		if err := <-former.ended; !errors.Is(err, ErrFenced) {
-			t.Errorf("the former holder goes on: %v", err)
+			t.Errorf("the previous holder goes on: %v", err)
 		}
 		if err := former.Record(t.Context(), entry(3)); !errors.Is(err, ErrFenced) {
 			t.Errorf("after its end it recorded: %v", err)
 		}
 		if got := a.onRecord(t); len(got) != 1 {
-			t.Errorf("on record: %v", got)
+			t.Errorf("in the journal: %v", got)
 		}
 		next.end(t)
 	})
@@ -195,7 +195,7 @@ func TestPreviousCallsEndedNeedsNoWait(t *testing.T) {
 	})
 }
 
-// A write that fails is told to those who wait, and the next one carries what it did not.
+// A failed write returns its error to the waiting callers, and the next write contains their entries.
 func TestFailedWriteIsReportedAndRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)
@@ -208,7 +208,7 @@ func TestFailedWriteIsReportedAndRetried(t *testing.T) {
 		a.refuse.Store(nil)
 		record(t, j.Journal, 1)
 		if got := a.onRecord(t); len(got) != 1 {
-			t.Errorf("on record: %v", got)
+			t.Errorf("in the journal: %v", got)
 		}
 		j.Done("uid-1")
 		j.end(t)

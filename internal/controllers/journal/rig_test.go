@@ -35,7 +35,7 @@ type api struct {
 	writes  atomic.Int32
 	refused atomic.Int32
 	refuse  atomic.Pointer[error]
-	reading atomic.Pointer[func(name string)] // is told before each read
+	reading atomic.Pointer[func(name string)] // called before each read
 }
 
 func newAPI(t *testing.T) *api {
@@ -158,7 +158,7 @@ func record(t *testing.T, j *Journal, n int) {
 	}
 }
 
-// call begins a call for an entry that is on record.
+// call begins a call for an entry that is in the journal.
 func call(t *testing.T, j *Journal, n int) (until time.Time) {
 	t.Helper()
 	bounded, cancel, err := j.Hold(t.Context(), entry(n).UID)

@@ -55,15 +55,15 @@ func answer(waiters []waiter, refused []types.UID, err error) {
 // serve writes until ctx has ended and the calls in flight are resolved or have timed out.
 func (j *Journal) serve(ctx context.Context) error {
 	var last time.Time
-	settle := time.NewTicker(idle)
-	defer settle.Stop()
+	tick := time.NewTicker(idle)
+	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return j.drain(context.WithoutCancel(ctx))
-		case <-j.wake:
+		case <-j.writeDue:
 			pause(ctx, window-time.Since(last))
-		case <-settle.C:
+		case <-tick.C:
 		}
 		last = time.Now()
 		if err := j.flush(context.WithoutCancel(ctx)); err != nil {
@@ -89,7 +89,7 @@ func (j *Journal) drain(ctx context.Context) error {
 			return j.keep(ctx)
 		case <-check.C:
 			continue
-		case <-j.wake:
+		case <-j.writeDue:
 		}
 		if err := j.flush(ctx); err != nil {
 			return err

@@ -18,7 +18,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/provision"
 )
 
-// scripted is a journal that says when a request is on record, and what bounds its call.
+// scripted is a journal that says when a request is in the journal, and what bounds its call.
 type scripted struct {
 	*Memory
 	recorded chan struct{}
@@ -40,7 +40,7 @@ func (j scripted) Hold(ctx context.Context, claim types.UID) (context.Context, c
 	return j.hold(ctx)
 }
 
-// While as many calls are under way as there may be, the next request is put on record, so that its
+// While as many calls are under way as there may be, the next request is written to the journal, so that its
 // call begins at once.
 func TestCallsAreBoundedAndRecordsAreNot(t *testing.T) {
 	r := newRig(t, withoutSecrets)
@@ -80,7 +80,7 @@ func TestNothingIsSentWithoutTheJournal(t *testing.T) {
 	r.Journal = scripted{Memory: r.journal, hold: lost}
 	r.run(t)
 	if calls, entries := len(r.driver.created), r.journal.Len(); calls != 0 || entries != 0 {
-		t.Errorf("a first attempt: %d calls, %d requests on record", calls, entries)
+		t.Errorf("a first attempt: %d calls, %d requests in the journal", calls, entries)
 	}
 	recorded := intent.Entry{Claim: r.key.NamespacedName, UID: r.key.UID, VolumeName: "pvc-u"}
 	if err := r.journal.Record(t.Context(), recorded); err != nil {
@@ -88,7 +88,7 @@ func TestNothingIsSentWithoutTheJournal(t *testing.T) {
 	}
 	r.run(t)
 	if calls, entries := len(r.driver.created), r.journal.Len(); calls != 0 || entries != 1 {
-		t.Errorf("a repeated attempt: %d calls, %d requests on record", calls, entries)
+		t.Errorf("a repeated attempt: %d calls, %d requests in the journal", calls, entries)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestVolumeOfAFailedCallIsDeleted(t *testing.T) {
 		r.clock.Step(time.Hour)
 		r.run(t)
 		if len(r.driver.created) != created || len(r.driver.deleted) != deleted || r.journal.Len() != entries {
-			t.Errorf("%s: CreateVolume %d times, DeleteVolume %d times, %d on record; want %d, %d, %d",
+			t.Errorf("%s: CreateVolume %d times, DeleteVolume %d times, %d in the journal; want %d, %d, %d",
 				what, len(r.driver.created), len(r.driver.deleted), r.journal.Len(), created, deleted, entries)
 		}
 	}
@@ -151,13 +151,13 @@ func TestOneCallForAVolumeAtATime(t *testing.T) {
 	}
 	r.run(t)
 	if calls, entries := len(r.driver.created), r.journal.Len(); calls != 0 || entries != 1 {
-		t.Errorf("while it is deleted: %d calls, %d requests on record", calls, entries)
+		t.Errorf("while it is deleted: %d calls, %d requests in the journal", calls, entries)
 	}
 	end()
 	r.clock.Step(time.Hour)
 	r.run(t)
 	if calls, entries := len(r.driver.created), r.journal.Len(); calls != 1 || entries != 0 {
-		t.Errorf("afterwards: %d calls, %d requests on record", calls, entries)
+		t.Errorf("afterwards: %d calls, %d requests in the journal", calls, entries)
 	}
 }
 
@@ -186,7 +186,7 @@ func TestAnswerWithAVolumeThatIsDeleted(t *testing.T) {
 	for calls, entries := range []int{1, 0} {
 		r.clock.Step(time.Hour)
 		if r.run(t); len(r.driver.created) != calls+1 || r.journal.Len() != entries {
-			t.Errorf("%d calls, %d requests on record, want %d", len(r.driver.created), r.journal.Len(), entries)
+			t.Errorf("%d calls, %d requests in the journal, want %d", len(r.driver.created), r.journal.Len(), entries)
 		}
 		end()
 	}
@@ -254,13 +254,13 @@ func TestHandleIsRecordedBeforeItsDeletion(t *testing.T) {
 	}
 }
 
-// settling is a journal that tells when a request is about to be settled.
-type settling struct {
+// resolving is a journal that calls back before a request is resolved.
+type resolving struct {
 	*Memory
 	before func()
 }
 
-func (j settling) Resolve(ctx context.Context, claim types.UID) error {
+func (j resolving) Resolve(ctx context.Context, claim types.UID) error {
 	j.before()
 	return j.Memory.Resolve(ctx, claim)
 }
@@ -268,8 +268,8 @@ func (j settling) Resolve(ctx context.Context, claim types.UID) error {
 // Once the PersistentVolume is written it may be deleted, however long the rest takes.
 func TestWrittenVolumeMayBeDeleted(t *testing.T) {
 	r := newRig(t, withoutSecrets)
-	err := errors.New("not settled")
-	r.Journal = settling{r.journal, func() { _, err = r.Calls.Begin("DeleteVolume", "pvc-other", "h") }}
+	err := errors.New("not resolved")
+	r.Journal = resolving{r.journal, func() { _, err = r.Calls.Begin("DeleteVolume", "pvc-other", "h") }}
 	if r.run(t); err != nil {
 		t.Error(err)
 	}

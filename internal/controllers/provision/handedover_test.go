@@ -71,14 +71,14 @@ func TestHandedOverClaimIsEnqueued(t *testing.T) {
 	d.uids["u"] = true
 	d.tell(r.key.NamespacedName, "u")
 	if key, _ := q.Get(); key != r.key {
-		t.Errorf("woke up %v", key)
+		t.Errorf("enqueued %v", key)
 	}
 	if keys := r.fromClaim(t.Context(), claim); len(keys) != 1 {
-		t.Errorf("a change of the claim wakes up %v", keys)
+		t.Errorf("a change of the claim enqueues %v", keys)
 	}
 	claim.Spec.VolumeName = "pvc-u"
 	if keys := r.fromClaim(t.Context(), claim); len(keys) > 0 {
-		t.Errorf("a claim that is bound wakes up %v", keys)
+		t.Errorf("a claim that is bound enqueues %v", keys)
 	}
 }
 
@@ -89,7 +89,7 @@ func TestMigratedClaimIsEnqueued(t *testing.T) {
 	claim := unasked(r, t)
 	claim.Annotations = map[string]string{names.AnnStorageProvisioner: "kubernetes.io/in-tree", names.AnnMigratedTo: driverName}
 	if keys := r.fromClaim(t.Context(), claim); len(keys) != 1 {
-		t.Errorf("woke up %v", keys)
+		t.Errorf("enqueued %v", keys)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestBoundClaimsAreForgotten(t *testing.T) {
 	}
 }
 
-// What waits longest is told of claims of either kind.
+// The longest wait counts claims that were handed over and annotated ones.
 func TestOldestHasHandedOverClaims(t *testing.T) {
 	r := newRig(t)
 	claim := func(name string, age time.Duration, annotations map[string]string) *corev1.PersistentVolumeClaim {

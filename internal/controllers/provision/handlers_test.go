@@ -32,7 +32,7 @@ func TestChangesAreEnqueued(t *testing.T) {
 		{row: "still without a volume", change: func(*corev1.PersistentVolumeClaim) {}, want: []provision.Key{{UID: "u"}}},
 		{row: "bound", change: bound},
 		{row: "bound, and an attempt has failed", change: bound, failed: true, want: []provision.Key{{UID: "u"}}},
-		{row: "bound, and on record", change: bound, pending: true, want: []provision.Key{{UID: "u"}}},
+		{row: "bound, and in the journal", change: bound, pending: true, want: []provision.Key{{UID: "u"}}},
 		{row: "C-94 another claim by now", change: func(c *corev1.PersistentVolumeClaim) { c.UID = "v" }, want: []provision.Key{{UID: "u"}, {UID: "v"}}},
 		{
 			row: "C-94 another claim by now, which has a volume", pending: true, want: []provision.Key{{UID: "u"}},
@@ -57,12 +57,12 @@ func TestChangesAreEnqueued(t *testing.T) {
 			defer q.ShutDown()
 			latest(r.fromClaim).Update(t.Context(), event.TypedUpdateEvent[*corev1.PersistentVolumeClaim]{ObjectOld: was, ObjectNew: is}, q)
 			if q.Len() != len(tc.want) {
-				t.Fatalf("woke up %d, want %v", q.Len(), tc.want)
+				t.Fatalf("enqueued %d, want %v", q.Len(), tc.want)
 			}
 			for _, want := range tc.want {
 				want.NamespacedName = r.key.NamespacedName
 				if key, _ := q.Get(); key != want {
-					t.Errorf("woke up %v, want %v", key, want)
+					t.Errorf("enqueued %v, want %v", key, want)
 				}
 			}
 		})
@@ -109,7 +109,7 @@ func TestClassEditsAreEnqueued(t *testing.T) {
 			all := func(context.Context, *storagev1.StorageClass) []provision.Key { return []provision.Key{{UID: "u"}} }
 			created(all, edited).Update(t.Context(), event.TypedUpdateEvent[*storagev1.StorageClass]{ObjectOld: was, ObjectNew: is}, q)
 			if q.Len() != tc.want {
-				t.Errorf("woke up %d, want %d", q.Len(), tc.want)
+				t.Errorf("enqueued %d, want %d", q.Len(), tc.want)
 			}
 		})
 	}

@@ -29,8 +29,8 @@ func counted(t *testing.T, registry *prometheus.Registry, name string) (sum floa
 	return sum
 }
 
-// ME-1, H-33: an attempt that the driver refused is a failure, also when the node is given up for
-// it (C-41). Where the driver was not asked, a node that is given up is none.
+// ME-1, H-33: an attempt that the driver refused is a failure, also when the node is
+// deselected for it (C-41). A node that is deselected without a call is no failure.
 func TestAttemptsAreCounted(t *testing.T) {
 	for _, tc := range []struct {
 		row               string
@@ -41,7 +41,7 @@ func TestAttemptsAreCounted(t *testing.T) {
 	}{
 		{"ME-1 made", codes.OK, []client.Object{theNode(), itsDrivers()}, "n1", 1, 0},
 		{"ME-1 refused", codes.Internal, []client.Object{theNode(), itsDrivers()}, "n1", 0, 1},
-		{"C-41 refused, and the node is given up", codes.ResourceExhausted, []client.Object{theNode(), itsDrivers()}, "", 0, 1},
+		{"C-41 refused, and the node is deselected", codes.ResourceExhausted, []client.Object{theNode(), itsDrivers()}, "", 0, 1},
 		{"H-33 the node is gone", codes.OK, nil, "", 0, 0},
 	} {
 		t.Run(tc.row, func(t *testing.T) {

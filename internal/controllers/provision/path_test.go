@@ -46,8 +46,8 @@ func TestClaimsAreEnqueued(t *testing.T) {
 		{"C-1 ours, with a volume", func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "pv" }, false},
 		{"C-1 another driver's", func(c *corev1.PersistentVolumeClaim) { c.Annotations[names.AnnStorageProvisioner] = "other" }, false},
 		{"C-1 not asked for yet", func(c *corev1.PersistentVolumeClaim) { c.Annotations = nil }, false},
-		{"C-1 with a volume, and on record", func(c *corev1.PersistentVolumeClaim) { c.UID, c.Spec.VolumeName = "recorded", "pv" }, true},
-		{"C-1 another driver's by now, and on record", func(c *corev1.PersistentVolumeClaim) { c.UID, c.Annotations = "recorded", nil }, true},
+		{"C-1 with a volume, and in the journal", func(c *corev1.PersistentVolumeClaim) { c.UID, c.Spec.VolumeName = "recorded", "pv" }, true},
+		{"C-1 another driver's by now, and in the journal", func(c *corev1.PersistentVolumeClaim) { c.UID, c.Annotations = "recorded", nil }, true},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
 			if err := r.journal.Record(t.Context(), intent.Entry{UID: "recorded"}); err != nil {

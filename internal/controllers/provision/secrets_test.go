@@ -155,7 +155,7 @@ func TestSecretThatIsNotUTF8(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again := r.run(t); again == 0 || len(r.driver.created) > 0 || r.journal.Len() != 0 {
-		t.Errorf("again in %s, called %d times, %d left on record", again, len(r.driver.created), r.journal.Len())
+		t.Errorf("again in %s, called %d times, %d left in the journal", again, len(r.driver.created), r.journal.Len())
 	}
 	if last := r.told[len(r.told)-1]; !strings.HasPrefix(last, "Warning ProvisioningFailed") || !strings.Contains(last, `"vault/create"`) || !strings.Contains(last, `"key.der"`) {
 		t.Errorf("told %q", last)
@@ -170,12 +170,12 @@ func TestEditedSecretCutsTheWait(t *testing.T) {
 	r.driver.create = codes.InvalidArgument
 	again := r.run(t)
 	if again <= 0 || again > time.Minute {
-		t.Fatalf("looks again in %s", again)
+		t.Fatalf("requeued after %s", again)
 	}
 	pass := func() { r.clock.SetTime(r.clock.Now().Add(again)) }
 	pass()
 	if again = r.run(t); len(r.driver.created) != 1 || again <= 0 || again > time.Minute {
-		t.Fatalf("asked %d times, looks again in %s", len(r.driver.created), again)
+		t.Fatalf("asked %d times, requeued after %s", len(r.driver.created), again)
 	}
 	edited := secret("create")
 	edited.Data["password"] = []byte("better")

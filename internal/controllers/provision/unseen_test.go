@@ -52,16 +52,16 @@ func TestUncachedVolume(t *testing.T) {
 			r.Writer = lossy{r.api}
 			r.run(t)
 			if r.journal.Len() != 1 {
-				t.Fatalf("%d requests on record after the answer was lost", r.journal.Len())
+				t.Fatalf("%d requests in the journal after the answer was lost", r.journal.Len())
 			}
 			r.Cached = stale{r.api}
 			meanwhile(t, r)
-			for range 2 { // and once more when nothing is on record
+			for range 2 { // and once more when nothing is in the journal
 				r.clock.Step(time.Minute)
 				r.run(t)
 			}
 			if len(r.driver.deleted) > 0 || len(r.driver.created) != 1 || r.journal.Len() > 0 {
-				t.Errorf("%d times DeleteVolume, %d times CreateVolume, %d requests on record", len(r.driver.deleted), len(r.driver.created), r.journal.Len())
+				t.Errorf("%d times DeleteVolume, %d times CreateVolume, %d requests in the journal", len(r.driver.deleted), len(r.driver.created), r.journal.Len())
 			}
 		})
 	}
@@ -176,7 +176,7 @@ func TestStaleCacheOfDeletedObjects(t *testing.T) {
 			r.clock.Step(time.Minute)
 			r.run(t)
 			if len(r.driver.created) != 2 || len(r.driver.deleted) != 1 || r.journal.Len() > 0 {
-				t.Errorf("%d times CreateVolume, %d times DeleteVolume, %d requests on record", len(r.driver.created), len(r.driver.deleted), r.journal.Len())
+				t.Errorf("%d times CreateVolume, %d times DeleteVolume, %d requests in the journal", len(r.driver.created), len(r.driver.deleted), r.journal.Len())
 			}
 		})
 	}
@@ -201,7 +201,7 @@ func TestSecondVolumeOfAClaimThatIsGone(t *testing.T) {
 		r.clock.Step(time.Minute)
 	}
 	if len(r.driver.created) != 1 || len(r.driver.deleted) != 1 || r.journal.Len() > 0 {
-		t.Errorf("%d times CreateVolume, %d times DeleteVolume, %d requests on record", len(r.driver.created), len(r.driver.deleted), r.journal.Len())
+		t.Errorf("%d times CreateVolume, %d times DeleteVolume, %d requests in the journal", len(r.driver.created), len(r.driver.deleted), r.journal.Len())
 	}
 }
 

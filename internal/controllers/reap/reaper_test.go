@@ -172,7 +172,9 @@ func TestReap(t *testing.T) {
 		}), nil, nil, 0, true},
 		{"no node affinity", true, time.Hour, volume("n9", func(pv *corev1.PersistentVolume) { pv.Spec.NodeAffinity = nil }), nil, nil, 0, true},
 		{"D-37 on a node that exists is another PersistentVolume with the handle", false, time.Hour, volume("n9"), []client.Object{
-			volume("n1", func(pv *corev1.PersistentVolume) { pv.Name, pv.UID, pv.Status.Phase = "twin", "v", corev1.VolumeBound }),
+			volume("n1", func(pv *corev1.PersistentVolume) {
+				pv.Name, pv.UID, pv.Status.Phase = "second", "v", corev1.VolumeBound
+			}),
 			claim,
 		}, nil, 0, true},
 	} {

@@ -120,15 +120,15 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	if err := kube.Prewarm(ctx, mgr.GetCache(), &corev1.PersistentVolumeClaim{}); err != nil {
 		return err
 	}
-	wakeUps := append(slices.Clone(c.Sources),
+	sources := append(slices.Clone(c.Sources),
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, c.changes()),
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, deleted(c.fromSameHandle)),
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, releasing(c.fromClaim)),
 	)
 	if world.Attaches(c.Driver) {
-		wakeUps = append(wakeUps, source.TypedKind(mgr.GetCache(), &storagev1.VolumeAttachment{}, deleted(c.fromAttachment)))
+		sources = append(sources, source.TypedKind(mgr.GetCache(), &storagev1.VolumeAttachment{}, deleted(c.fromAttachment)))
 	}
 	return reconcile.Register(mgr, reconcile.Registration[string]{
-		Name: Name, Workers: c.Workers, Reconciler: c.Loop(), Sources: wakeUps,
+		Name: Name, Workers: c.Workers, Reconciler: c.Loop(), Sources: sources,
 	})
 }

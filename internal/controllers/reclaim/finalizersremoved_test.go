@@ -258,7 +258,7 @@ func TestAbandonedVolumeIsReported(t *testing.T) {
 			r := newRig(nil, going.DeepCopy())
 			tc.did(r.finalizersRemoved)
 			if got := r.isLost(going); got != tc.told {
-				t.Errorf("wakes up: %t", got)
+				t.Errorf("enqueues: %t", got)
 			}
 			r.run(t)
 			if told := strings.Join(r.told, " "); strings.Contains(told, "Warning VolumeFailedDelete") != tc.told || strings.Contains(told, `"h"`) != tc.told {

@@ -34,7 +34,7 @@ func TestReleasedAndGivenToAnotherClaim(t *testing.T) {
 		t.Errorf("again in %s, called %d times under claim b", again, len(r.driver.deleted))
 	}
 	if got := r.fromClaim(t.Context(), b); !slices.Equal(got, []string{"pv"}) {
-		t.Errorf("the end of claim b wakes up %q", got)
+		t.Errorf("the end of claim b enqueues %q", got)
 	}
 	if err := r.api.Delete(t.Context(), b); err != nil {
 		t.Fatal(err)
@@ -117,14 +117,14 @@ func TestClaimNotInTheCache(t *testing.T) {
 
 // D-37: what memory says of a volume with the same handle is not enough to delete under it.
 func TestSameHandleIsReadLive(t *testing.T) {
-	twin := releasedVolume(func(pv *corev1.PersistentVolume) {
-		pv.Name, pv.UID, pv.Spec.ClaimRef.Name, pv.Spec.ClaimRef.UID = "twin", "v", "b", "b"
+	other := releasedVolume(func(pv *corev1.PersistentVolume) {
+		pv.Name, pv.UID, pv.Spec.ClaimRef.Name, pv.Spec.ClaimRef.UID = "same-handle", "v", "b", "b"
 	})
 	b := claim("c")
-	b.Name, b.UID, b.Spec.VolumeName = "b", "b", "twin"
+	b.Name, b.UID, b.Spec.VolumeName = "b", "b", "same-handle"
 	for _, tc := range []struct {
 		row   string
-		is    func(*corev1.PersistentVolume) // the twin, which memory has as released
+		is    func(*corev1.PersistentVolume) // the other, which memory has as released
 		claim client.Object
 		want  int
 	}{
@@ -145,12 +145,12 @@ func TestSameHandleIsReadLive(t *testing.T) {
 				objects = append(objects, tc.claim)
 			}
 			if tc.is != nil {
-				now := twin.DeepCopy()
+				now := other.DeepCopy()
 				tc.is(now)
 				objects = append(objects, now)
 			}
 			r := newRig(nil, objects...)
-			r.Cached = newRig(nil, releasedVolume(), twin).api
+			r.Cached = newRig(nil, releasedVolume(), other).api
 			if r.run(t); len(r.driver.deleted) != tc.want {
 				t.Errorf("called %d times, want %d; told %q", len(r.driver.deleted), tc.want, r.told)
 			}
@@ -161,9 +161,9 @@ func TestSameHandleIsReadLive(t *testing.T) {
 // D-35, D-37: of two failed volumes with one handle neither waits for the other: both are asked
 // about.
 func TestFailedSameHandlesDoNotBlockEachOther(t *testing.T) {
-	twin := releasedVolume(phase(corev1.VolumeFailed))
-	twin.Name, twin.UID, twin.Finalizers = "twin", "v", []string{names.FinalizerVolume}
-	r := newRig(nil, releasedVolume(phase(corev1.VolumeFailed)), twin)
+	other := releasedVolume(phase(corev1.VolumeFailed))
+	other.Name, other.UID, other.Finalizers = "same-handle", "v", []string{names.FinalizerVolume}
+	r := newRig(nil, releasedVolume(phase(corev1.VolumeFailed)), other)
 	if again := r.run(t); again != 0 || len(r.driver.deleted) != 1 {
 		t.Errorf("again in %s, called %d times, told %q", again, len(r.driver.deleted), r.told)
 	}

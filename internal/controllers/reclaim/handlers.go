@@ -31,14 +31,14 @@ func deleted[T client.Object](names func(context.Context, T) []string) handler.T
 // changes enqueues upon every change of a volume. A release is stored before a key is enqueued, so
 // that the run needs no live read.
 func (c *Controller) changes() handler.TypedEventHandler[*corev1.PersistentVolume, string] {
-	wake := func(ctx context.Context, pv *corev1.PersistentVolume, q queue) {
+	enqueue := func(ctx context.Context, pv *corev1.PersistentVolume, q queue) {
 		for _, name := range c.fromVolume(ctx, pv) {
 			q.Add(name)
 		}
 	}
 	look := func(ctx context.Context, pv *corev1.PersistentVolume, q queue) {
 		c.observedReleases.see(pv)
-		if wake(ctx, pv, q); c.isLost(pv) {
+		if enqueue(ctx, pv, q); c.isLost(pv) {
 			q.Add(pv.Name)
 		}
 	}
@@ -51,11 +51,11 @@ func (c *Controller) changes() handler.TypedEventHandler[*corev1.PersistentVolum
 				c.observedReleases.note(e.ObjectOld, e.ObjectNew)
 			}
 			look(ctx, e.ObjectNew, q)
-			wake(ctx, e.ObjectOld, q)
+			enqueue(ctx, e.ObjectOld, q)
 		},
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.PersistentVolume], q queue) {
 			c.observedReleases.forget(e.Object)
-			wake(ctx, e.Object, q)
+			enqueue(ctx, e.Object, q)
 		},
 	}
 }
@@ -83,8 +83,8 @@ func (c *Controller) fromSameHandle(ctx context.Context, pv *corev1.PersistentVo
 		return nil // the backoff requeues each volume
 	}
 	var names []string
-	for _, twin := range others {
-		names = append(names, c.fromVolume(ctx, twin)...)
+	for _, other := range others {
+		names = append(names, c.fromVolume(ctx, other)...)
 	}
 	return names
 }
@@ -107,18 +107,18 @@ func (c *Controller) fromAttachment(ctx context.Context, attachment *storagev1.V
 func releasing(
 	names func(context.Context, *corev1.PersistentVolumeClaim) []string,
 ) handler.TypedEventHandler[*corev1.PersistentVolumeClaim, string] {
-	wake := func(ctx context.Context, claim *corev1.PersistentVolumeClaim, q queue) {
+	enqueue := func(ctx context.Context, claim *corev1.PersistentVolumeClaim, q queue) {
 		for _, name := range names(ctx, claim) {
 			q.Add(name)
 		}
 	}
 	return handler.TypedFuncs[*corev1.PersistentVolumeClaim, string]{
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.PersistentVolumeClaim], q queue) {
-			wake(ctx, e.Object, q)
+			enqueue(ctx, e.Object, q)
 		},
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.PersistentVolumeClaim], q queue) {
 			if e.ObjectOld.UID != e.ObjectNew.UID || e.ObjectOld.Spec.VolumeName != e.ObjectNew.Spec.VolumeName {
-				wake(ctx, e.ObjectNew, q)
+				enqueue(ctx, e.ObjectNew, q)
 			}
 		},
 	}

@@ -35,7 +35,7 @@ func TestVolumesAreEnqueued(t *testing.T) {
 		t.Run(tc.row, func(t *testing.T) {
 			r := newRig(nil)
 			if got := r.fromVolume(t.Context(), tc.pv); !slices.Equal(got, tc.want) {
-				t.Errorf("woke up %q, want %q", got, tc.want)
+				t.Errorf("enqueued %q, want %q", got, tc.want)
 			}
 		})
 	}

@@ -171,16 +171,16 @@ func TestProofIsRead(t *testing.T) {
 // D-37: a volume that another PersistentVolume has too is not deleted, and the deletion of that
 // PersistentVolume enqueues this one.
 func TestSameHandleIsFound(t *testing.T) {
-	twin := releasedVolume(phase(corev1.VolumeBound))
-	twin.Name, twin.UID = "twin", "v"
-	foreign := twin.DeepCopy()
+	other := releasedVolume(phase(corev1.VolumeBound))
+	other.Name, other.UID = "same-handle", "v"
+	foreign := other.DeepCopy()
 	foreign.Name, foreign.Spec.CSI.Driver = "foreign", "another.driver"
-	r := newRig(nil, releasedVolume(), twin, foreign)
-	if again := r.run(t); again == 0 || len(r.driver.deleted) > 0 || !strings.Contains(r.told[0], `"twin"`) {
+	r := newRig(nil, releasedVolume(), other, foreign)
+	if again := r.run(t); again == 0 || len(r.driver.deleted) > 0 || !strings.Contains(r.told[0], `"same-handle"`) {
 		t.Errorf("again in %s, called %d times, told %q", again, len(r.driver.deleted), r.told)
 	}
-	if got := r.fromSameHandle(t.Context(), twin); !slices.Equal(got, []string{"pv"}) {
-		t.Errorf("the end of the twin wakes up %q", got)
+	if got := r.fromSameHandle(t.Context(), other); !slices.Equal(got, []string{"pv"}) {
+		t.Errorf("the end of the other enqueues %q", got)
 	}
 	if got := newRig(nil, releasedVolume(), foreign).run(t); got != 0 {
 		t.Error("a handle of another driver stands in the way")
@@ -207,21 +207,21 @@ func TestAttachments(t *testing.T) {
 		if err := r.api.Delete(t.Context(), a); err != nil {
 			t.Fatal(err)
 		}
-		if got := woken(t, a); !slices.Equal(got, []string{"pv"}) {
-			t.Fatalf("woke up %q", got)
+		if got := enqueuedBy(t, a); !slices.Equal(got, []string{"pv"}) {
+			t.Fatalf("enqueued %q", got)
 		}
 		if r.run(t); len(r.driver.deleted) != i {
 			t.Errorf("after %d of 2 went: called %d times", i+1, len(r.driver.deleted))
 		}
 	}
-	if got := woken(t, attachment("4", "")); len(got) > 0 {
-		t.Errorf("an inline volume woke up %q", got)
+	if got := enqueuedBy(t, attachment("4", "")); len(got) > 0 {
+		t.Errorf("an inline volume enqueued %q", got)
 	}
 }
 
-// woken are the keys that the end of an attachment puts into the queue; that it comes or changes
+// enqueuedBy returns the keys that the end of an attachment enqueues; that it comes or changes
 // puts none.
-func woken(t *testing.T, a *storagev1.VolumeAttachment) []string {
+func enqueuedBy(t *testing.T, a *storagev1.VolumeAttachment) []string {
 	t.Helper()
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
 	defer q.ShutDown()
@@ -229,7 +229,7 @@ func woken(t *testing.T, a *storagev1.VolumeAttachment) []string {
 	h.Create(t.Context(), event.TypedCreateEvent[*storagev1.VolumeAttachment]{Object: a}, q)
 	h.Update(t.Context(), event.TypedUpdateEvent[*storagev1.VolumeAttachment]{ObjectOld: a, ObjectNew: a}, q)
 	if q.Len() > 0 {
-		t.Error("an attachment that comes wakes up its volume")
+		t.Error("a new attachment enqueues its volume")
 	}
 	h.Delete(t.Context(), event.TypedDeleteEvent[*storagev1.VolumeAttachment]{Object: a}, q)
 	var keys []string
@@ -251,11 +251,11 @@ func TestClaimEnqueuesAFailedVolume(t *testing.T) {
 		"D-2 another driver's":                            {releasedVolume(phase(corev1.VolumeFailed), func(pv *corev1.PersistentVolume) { pv.Annotations[names.AnnProvisionedBy] = "another" }), 0},
 	} {
 		if got := newRig(nil, tc.pv).fromClaim(t.Context(), claim("c")); len(got) != tc.want {
-			t.Errorf("%s: woke up %q", row, got)
+			t.Errorf("%s: enqueued %q", row, got)
 		}
 	}
 	if got := newRig(nil).fromClaim(t.Context(), claim("c")); len(got) != 0 {
-		t.Errorf("no volume: woke up %q", got)
+		t.Errorf("no volume: enqueued %q", got)
 	}
 }
 
@@ -289,7 +289,7 @@ func TestClaimEnqueuesAReservedVolume(t *testing.T) {
 	} {
 		tc.tell()
 		if q.Len() != tc.want {
-			t.Errorf("%s: %d wake-ups, want %d", tc.name, q.Len(), tc.want)
+			t.Errorf("%s: %d keys enqueued, want %d", tc.name, q.Len(), tc.want)
 		}
 		for q.Len() > 0 {
 			key, _ := q.Get()

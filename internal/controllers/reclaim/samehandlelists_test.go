@@ -26,17 +26,17 @@ import (
 // seen the release lists the PersistentVolumes with the handle live.
 func TestSameHandleNotInTheCache(t *testing.T) {
 	for name, tc := range map[string]struct {
-		twin  *corev1.PersistentVolume
+		other *corev1.PersistentVolume
 		calls int
 		told  string
 	}{
-		"in use":          {twinOf(phase(corev1.VolumeBound)), 0, `"twin"`},
-		"released, too":   {twinOf(), 1, ""},
-		"another handle":  {twinOf(phase(corev1.VolumeBound), func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeHandle = "i" }), 1, ""},
-		"of other driver": {twinOf(phase(corev1.VolumeBound), func(pv *corev1.PersistentVolume) { pv.Spec.CSI.Driver = "other" }), 1, ""},
+		"in use":          {sameHandle(phase(corev1.VolumeBound)), 0, `"same-handle"`},
+		"released, too":   {sameHandle(), 1, ""},
+		"another handle":  {sameHandle(phase(corev1.VolumeBound), func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeHandle = "i" }), 1, ""},
+		"of other driver": {sameHandle(phase(corev1.VolumeBound), func(pv *corev1.PersistentVolume) { pv.Spec.CSI.Driver = "other" }), 1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(nil, releasedVolume(), tc.twin)
+			r := newRig(nil, releasedVolume(), tc.other)
 			r.Cached = newRig(nil, releasedVolume()).api
 			r.observedReleases.forget(releasedVolume())
 			r.run(t)
@@ -49,8 +49,8 @@ func TestSameHandleNotInTheCache(t *testing.T) {
 
 // D-16, D-37: it may be attached under that name.
 func TestAttachedSameHandleNotInTheCache(t *testing.T) {
-	r := newRig(nil, releasedVolume(), twinOf())
-	r.Cached = newRig(nil, releasedVolume(), attachment("1", "twin")).api
+	r := newRig(nil, releasedVolume(), sameHandle())
+	r.Cached = newRig(nil, releasedVolume(), attachment("1", "same-handle")).api
 	r.observedReleases.forget(releasedVolume())
 	if again := r.run(t); again != 0 || len(r.driver.deleted) > 0 || !strings.Contains(strings.Join(r.told, " "), "still attached to node node-1") {
 		t.Errorf("again in %s, called %d times, told %q", again, len(r.driver.deleted), r.told)
@@ -60,14 +60,14 @@ func TestAttachedSameHandleNotInTheCache(t *testing.T) {
 // D-37, C-71: the decision to discard a created volume gets the PersistentVolumes with its handle
 // from a live list, although the cache does not have them.
 func TestSharingIsReadLive(t *testing.T) {
-	r := newRig(nil, twinOf(phase(corev1.VolumeBound)))
+	r := newRig(nil, sameHandle(phase(corev1.VolumeBound)))
 	r.Cached = newRig(nil).api
 	var have []string
 	all, err := r.Sharing(t.Context(), "h")
 	for _, pv := range all {
 		have = append(have, pv.Name)
 	}
-	if err != nil || !slices.Equal(have, []string{"twin"}) {
+	if err != nil || !slices.Equal(have, []string{"same-handle"}) {
 		t.Errorf("%q, %v", have, err)
 	}
 	r.Cached = newRig(nil, releasedVolume()).api // which is gone
@@ -84,7 +84,7 @@ func TestSharingHasOwnWrites(t *testing.T) {
 			if err := c.List(ctx, list, opts...); err != nil {
 				return err
 			}
-			mine := twinOf(phase(corev1.VolumePending))
+			mine := sameHandle(phase(corev1.VolumePending))
 			err := c.Create(ctx, mine)
 			r.Volumes.Wrote(mine)
 			return err
@@ -99,7 +99,7 @@ func TestSharingHasOwnWrites(t *testing.T) {
 // The list is read page by page, to its end.
 func TestListOfSeveralPages(t *testing.T) {
 	r := newRig(nil)
-	pages := map[string][]corev1.PersistentVolume{"": {*releasedVolume()}, "2": {}, "3": {*twinOf()}}
+	pages := map[string][]corev1.PersistentVolume{"": {*releasedVolume()}, "2": {}, "3": {*sameHandle()}}
 	follows := map[string]string{"": "2", "2": "3"}
 	r.Live = interceptor.NewClient(r.api.(client.WithWatch), interceptor.Funcs{
 		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
@@ -112,7 +112,7 @@ func TestListOfSeveralPages(t *testing.T) {
 			return nil
 		},
 	})
-	if got, err := r.sameHandleLists.of(t.Context(), "h", false); err != nil || !slices.Equal(got, []string{"pv", "twin"}) {
+	if got, err := r.sameHandleLists.of(t.Context(), "h", false); err != nil || !slices.Equal(got, []string{"pv", "same-handle"}) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
@@ -176,7 +176,7 @@ func TestFirstListsAreNotDelayed(t *testing.T) {
 	})
 }
 
-// D-37: nothing is deleted, and nothing said of twins, while the API server does not answer.
+// D-37: nothing is deleted, and nothing said of PersistentVolumes with the same handle, while the API server does not answer.
 func TestListFails(t *testing.T) {
 	r := newRig(nil, releasedVolume())
 	r.Live = interceptor.NewClient(r.api.(client.WithWatch), interceptor.Funcs{
@@ -249,13 +249,13 @@ func TestSameHandleWrittenBeforeTheCall(t *testing.T) {
 			if err != nil || len(s.SameHandle) > 0 {
 				t.Fatal(s.SameHandle, err)
 			}
-			twin := twinOf(phase(corev1.VolumePending), func(pv *corev1.PersistentVolume) { pv.ResourceVersion = "" })
+			other := sameHandle(phase(corev1.VolumePending), func(pv *corev1.PersistentVolume) { pv.ResourceVersion = "" })
 			if tc.write {
-				if err := r.api.Create(t.Context(), twin); err != nil {
+				if err := r.api.Create(t.Context(), other); err != nil {
 					t.Fatal(err)
 				}
 			}
-			r.Cached = newRig(nil, releasedVolume(), twinOf()).api
+			r.Cached = newRig(nil, releasedVolume(), sameHandle()).api
 			end, err := r.Apply(t.Context(), s, corereclaim.DeleteVolume{Handle: "h"})
 			if len(r.driver.deleted) != tc.calls || (end == nil) != (tc.calls > 0) || err != nil {
 				t.Errorf("called %d times, then %v, %v", len(r.driver.deleted), end, err)

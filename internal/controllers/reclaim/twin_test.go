@@ -14,23 +14,23 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 )
 
-// twinOf is a released volume with the same handle as [releasedVolume], changed by edits.
-func twinOf(edits ...func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
+// sameHandle is a released volume with the same handle as [releasedVolume], changed by edits.
+func sameHandle(edits ...func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
 	pv := releasedVolume(edits...)
-	pv.Name, pv.UID = "twin", "v"
+	pv.Name, pv.UID = "same-handle", "v"
 	return pv
 }
 
 // D-16, D-37: a volume is attached if a VolumeAttachment names any PersistentVolume with its
 // handle, and the deletion of that VolumeAttachment enqueues all of them.
 func TestAttachedSameHandle(t *testing.T) {
-	held := attachment("1", "twin")
-	r := newRig(nil, releasedVolume(), twinOf(), held)
+	held := attachment("1", "same-handle")
+	r := newRig(nil, releasedVolume(), sameHandle(), held)
 	if again := r.run(t); again != 0 || len(r.driver.deleted) > 0 || !strings.Contains(strings.Join(r.told, " "), "still attached to node node-1") {
 		t.Errorf("again in %s, called %d times, told %q", again, len(r.driver.deleted), r.told)
 	}
-	if got := r.fromAttachment(t.Context(), held); !slices.Equal(got, []string{"twin", "pv"}) {
-		t.Errorf("the end of the attachment wakes up %q", got)
+	if got := r.fromAttachment(t.Context(), held); !slices.Equal(got, []string{"same-handle", "pv"}) {
+		t.Errorf("the end of the attachment enqueues %q", got)
 	}
 	if err := r.api.Delete(t.Context(), held); err != nil {
 		t.Fatal(err)
@@ -43,15 +43,15 @@ func TestAttachedSameHandle(t *testing.T) {
 // D-37, U-7: a volume that this process wrote a moment ago counts, though no watch has shown it.
 func TestSameHandleWithoutAWatch(t *testing.T) {
 	r := newRig(nil, releasedVolume())
-	twin := twinOf(phase(corev1.VolumeBound), func(pv *corev1.PersistentVolume) { pv.ResourceVersion = "" })
+	other := sameHandle(phase(corev1.VolumeBound), func(pv *corev1.PersistentVolume) { pv.ResourceVersion = "" })
 	cached := newRig(nil, releasedVolume()).api
-	if err := r.api.Create(t.Context(), twin); err != nil {
+	if err := r.api.Create(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
 	r.Cached = cached
-	twin.ResourceVersion = "1000000"
-	r.Volumes.Wrote(twin)
-	if r.run(t); len(r.driver.deleted) > 0 || !strings.Contains(strings.Join(r.told, " "), `"twin"`) {
+	other.ResourceVersion = "1000000"
+	r.Volumes.Wrote(other)
+	if r.run(t); len(r.driver.deleted) > 0 || !strings.Contains(strings.Join(r.told, " "), `"same-handle"`) {
 		t.Errorf("called %d times, told %q", len(r.driver.deleted), r.told)
 	}
 	if all, err := r.Sharing(t.Context(), "h"); err != nil || len(all) != 2 {
@@ -63,7 +63,7 @@ func TestSameHandleWithoutAWatch(t *testing.T) {
 // that another one is to delete.
 func TestSameHandleOfAnotherNode(t *testing.T) {
 	r := newRig(nil)
-	for _, pv := range []*corev1.PersistentVolume{releasedVolume(), twinOf(phase(corev1.VolumeBound))} {
+	for _, pv := range []*corev1.PersistentVolume{releasedVolume(), sameHandle(phase(corev1.VolumeBound))} {
 		if err := r.api.Create(t.Context(), pv); err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestSameHandleOfAnotherNode(t *testing.T) {
 	isHere := func(pv *corev1.PersistentVolume) bool { return pv.Name == "pv" }
 	r.AllVolumes = r.api
 	r.Live, r.Cached = kube.SomeVolumes(r.api, isHere), kube.SomeVolumes(r.api, isHere)
-	if r.run(t); len(r.driver.deleted) > 0 || !strings.Contains(strings.Join(r.told, " "), `"twin"`) {
+	if r.run(t); len(r.driver.deleted) > 0 || !strings.Contains(strings.Join(r.told, " "), `"same-handle"`) {
 		t.Errorf("called %d times, told %q", len(r.driver.deleted), r.told)
 	}
 	if all, err := r.Sharing(t.Context(), "h"); err != nil || len(all) != 2 {
@@ -95,10 +95,10 @@ func (o *overlapping) DeleteVolume(context.Context, *csi.DeleteVolumeRequest, ..
 
 // I7, D-37: no two calls for one handle at once, whichever PersistentVolumes they are for.
 func TestOneCallForAHandleAtATime(t *testing.T) {
-	r := newRig(nil, releasedVolume(), twinOf())
+	r := newRig(nil, releasedVolume(), sameHandle())
 	o := &overlapping{}
 	o.meanwhile = func() {
-		if result, err := r.Loop().Reconcile(t.Context(), "twin"); err != nil || result.RequeueAfter == 0 || o.deleted != 1 {
+		if result, err := r.Loop().Reconcile(t.Context(), "same-handle"); err != nil || result.RequeueAfter == 0 || o.deleted != 1 {
 			t.Errorf("meanwhile: %+v, %v, %d calls", result, err, o.deleted)
 		}
 	}
@@ -106,7 +106,7 @@ func TestOneCallForAHandleAtATime(t *testing.T) {
 	if r.run(t); o.deleted != 1 {
 		t.Errorf("%d calls", o.deleted)
 	}
-	if err := r.api.Get(t.Context(), client.ObjectKey{Name: "twin"}, &corev1.PersistentVolume{}); err != nil {
+	if err := r.api.Get(t.Context(), client.ObjectKey{Name: "same-handle"}, &corev1.PersistentVolume{}); err != nil {
 		t.Errorf("the other one: %v", err)
 	}
 }

@@ -95,14 +95,14 @@ func TestGroupWaitsForItsContentAfterRestart(t *testing.T) {
 				},
 			}
 			try(t, api.Create(t.Context(), content))
-			twin := &snapshotv1.VolumeSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "g"}}
-			try(t, api.Create(t.Context(), twin))
+			other := &snapshotv1.VolumeSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "g"}}
+			try(t, api.Create(t.Context(), other))
 			if deleted {
 				try(t, api.Delete(t.Context(), group))
 			}
 			before := fetch(t, api, group.DeepCopy())
 			groups := NewController(ControllerConfig{
-				Settings: settings(), Cached: cacheOf(t, before, twin), Live: api, Writer: api,
+				Settings: settings(), Cached: cacheOf(t, before, other), Live: api, Writer: api,
 			}).Groups()
 			_, err := groups.Loop().Reconcile(t.Context(), client.ObjectKeyFromObject(group))
 			try(t, err)

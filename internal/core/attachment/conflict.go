@@ -95,7 +95,7 @@ func orphan(s Snapshot) Verdict {
 		return wait{
 			Finding: verdict.Finding{
 				Reason:  verdict.AttachmentOrphaned,
-				Message: "the PersistentVolume is gone; the next audit looks again",
+				Message: "the PersistentVolume is gone; the next audit checks once more",
 			},
 		}
 	}

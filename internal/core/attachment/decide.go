@@ -73,7 +73,7 @@ type plan struct {
 
 	node  string                     // that is being decided about
 	about map[string]verdict.Finding // the first finding of each node
-	told  map[string]string          // the failure that the pods of a node are told
+	told  map[string]string          // the failure that the events of a node's pods have
 
 	measured Measured
 }

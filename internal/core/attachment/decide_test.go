@@ -243,7 +243,7 @@ func TestDecide(t *testing.T) {
 		{"4.4 no modes at all", world(pod("a"), pod("b"), va("b", attached), listed("b"), modes()), create},
 		{"4.8 RWOP is as RWO", world(pod("a"), pod("b"), va("b", attached), listed("b"), modes(corev1.ReadWriteOncePod)), conflict},
 		{"4.13 R1 created, not attached", world(pod("a"), va("a")), "wait AttachUnderWay"},
-		{"4.13 R2 the former process may have sent a deletion", world(pod("a"), va("a", attached), unconfirmed), "confirm a, list a, tell SuccessfulAttachVolume; " + done},
+		{"4.13 R2 the previous process may have sent a deletion", world(pod("a"), va("a", attached), unconfirmed), "confirm a, list a, tell SuccessfulAttachVolume; " + done},
 		{"4.13 R2 unlisted, not deleted", world(va("a", attached)), "delete a; wait AttachUnderWay"},
 		{"4.13 R3 wanted again while deleting", world(pod("a"), va("a", vaDeleting)), "wait AttachUnderWay"},
 		{"4.13 R4 moved meanwhile", world(pod("b"), va("a", attached), listed("a")), "unlist a and delete, tell FailedAttachVolume; wait AttachUnderWay 5m0s"},

@@ -168,7 +168,7 @@ func TestClaim(t *testing.T) {
 			steps(setsProvisioner("d"), waits(verdict.ExternalProvisioning)),
 		},
 		{
-			"T1.2 no volume for a claim on its way out",
+			"T1.2 no volume for a terminating claim",
 			cluster(claim(className("gold"), claimTerminating)).with(storageClass(gold), freeVolume(aVolume())),
 			waits(verdict.ClaimDeleting),
 		},
@@ -227,7 +227,7 @@ func TestClaim(t *testing.T) {
 			waits(verdict.VolumeUnfit),
 		},
 		{
-			"1.7 T1.5 no volume for a claim on its way out, with which it might be deleted",
+			"1.7 T1.5 no volume for a terminating claim, with which it might be deleted",
 			cluster(claim(namesVolume("v"), claimTerminating), aVolume()),
 			waits(verdict.ClaimDeleting),
 		},

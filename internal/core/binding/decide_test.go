@@ -229,7 +229,7 @@ func TestMigration(t *testing.T) {
 	})
 }
 
-// A pair is at rest exactly when there is nothing to do for it.
+// A pair is left alone exactly when there is nothing to do for it.
 func TestAtRest(t *testing.T) {
 	bound := boundVolume()
 	for _, tc := range []struct {

@@ -134,7 +134,7 @@ func abandoned(s Snapshot, pv *corev1.PersistentVolume) []Action {
 			offer(pv),
 			Tell{Volume: pv, Finding: finding{Reason: verdict.VolumeReused, Message: describeOffer(s.Key, pv)}},
 		}
-	case s.isRestored(pv): // the claim is told
+	case s.isRestored(pv): // the claim's event says so
 		return nil
 	case err != nil:
 		return append(release(pv), Tell{Volume: pv, Finding: finding{Reason: verdict.ReuseInvalid, Message: err.Error()}})

@@ -90,7 +90,7 @@ func TestReuse(t *testing.T) {
 			steps(setsClaimRef("v"), bindsBoth("v", ours), setsClaimBound("1Gi"), ends(verdict.ClaimBound)),
 		},
 		{
-			"8.15 I3 not before it is known that the former one is gone",
+			"8.15 I3 not before it is known that the previous one is gone",
 			cluster(claim(), aVolume(claimRef("old"), volumeBound, retained, sameName)),
 			readsLive("claim"),
 		},
@@ -220,7 +220,7 @@ func TestInherits(t *testing.T) {
 		pv   *corev1.PersistentVolume
 		want bool
 	}{
-		{"the former one is gone", cluster(claim()).with(sawDeletion("old")), kept(claimRef("old")), true},
+		{"the previous one is gone", cluster(claim()).with(sawDeletion("old")), kept(claimRef("old")), true},
 		{"what became of it is unknown", cluster(claim()), kept(claimRef("old")), false},
 		{
 			"the API server has this claim, so no other of its name",
@@ -271,7 +271,7 @@ func TestReuseIsExplained(t *testing.T) {
 		}
 	}
 	if got := told(Decide(another), verdict.ClaimMisbound); strings.Contains(got, "kubectl") {
-		t.Errorf("a claim whose volume is another's is told to take it: %q", got)
+		t.Errorf("the event tells the user to give a claim a volume that is another claim's: %q", got)
 	}
 }
 

@@ -202,7 +202,7 @@ func (c *Cluster) lostClaim(claim *corev1.PersistentVolumeClaim, f Finding) Find
 		{Text: "If the storage still exists on the backend, write a PersistentVolume for it by hand with the handle, and a claim with spec.volumeName that names it"},
 		{
 			Text: "If the data is not needed, delete the claim and create it again", Command: fmt.Sprintf("kubectl -n %s delete pvc %s", claim.Namespace, claim.Name),
-			Risk: "the claim's data is given up; nothing points to it any more",
+			Risk: "the claim's data is lost to it; no object refers to it any more",
 		},
 	}
 	return f

@@ -77,8 +77,8 @@ func (c *Cluster) provisionerAbsent(claim *corev1.PersistentVolumeClaim, class *
 ) *Finding {
 	state, _ := c.healthOf(provisioner(driver))
 	asked := claim.CreationTimestamp.Time
-	heard := failed != nil || c.lastEvent(claimRef(claim), "Provisioning") != nil
-	if state == renewed || state == unknownHealth || c.Now.Sub(asked) < patience || state == noLease && heard {
+	emitted := failed != nil || c.lastEvent(claimRef(claim), "Provisioning") != nil
+	if state == renewed || state == unknownHealth || c.Now.Sub(asked) < patience || state == noLease && emitted {
 		return nil
 	}
 	f.Reason, f.Actor, f.Cause = verdict.ProvisionerSilent, Administrator, Ref{Kind: CSIDriver, Name: driver}

@@ -11,7 +11,7 @@ import (
 
 // component is a program that has to act, and the name of the lease that its leader holds.
 type component struct {
-	name  string // for people
+	name  string // in reports
 	lease string
 	ours  string // lease of the role of Purser that can take its place; empty where that has the same
 }

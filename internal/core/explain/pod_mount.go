@@ -295,7 +295,7 @@ func containerState(pod *corev1.Pod) string {
 func mountAdvice(words string) string {
 	switch {
 	case strings.Contains(words, "timed out waiting for the condition") || strings.Contains(words, "context deadline exceeded"):
-		return "The kubelet gave up waiting for one of the volumes that the message lists as unmounted; it tries again. An earlier event about that volume has the cause"
+		return "The kubelet's wait timed out for one of the volumes that the message lists as unmounted; it tries again. An earlier event about that volume has the cause"
 	case strings.Contains(words, "not found in the list of registered CSI drivers"):
 		return "The driver's node pod is not running on this node, or its registrar could not reach the kubelet"
 	case strings.Contains(words, "secret") && strings.Contains(words, "not found"),

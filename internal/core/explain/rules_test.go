@@ -89,7 +89,7 @@ func TestAdvice(t *testing.T) {
 // The kubelet's messages without a gRPC code (kubernetes/kubernetes#65392, #72226, #120268).
 func TestMountAdvice(t *testing.T) {
 	for message, want := range map[string]string{
-		"unmounted volumes=[data]: timed out waiting for the condition":                                  "gave up waiting",
+		"unmounted volumes=[data]: timed out waiting for the condition":                                  "wait timed out",
 		"driver name disk.example.com not found in the list of registered CSI drivers":                   "driver's node pod is not running",
 		`references non-existent secret: secret "s" not found`:                                           "Create the secret",
 		"mount failed: exit status 32: mount: /m: wrong fs type on /dev/vdb":                             "another filesystem",

@@ -132,7 +132,7 @@ func find(s Content, now time.Time) ContentVerdict {
 	}
 }
 
-// removeContent deletes the group on the storage side, or keeps it, and lets the content go.
+// removeContent deletes the group in the backend, or keeps it, and releases the content.
 func removeContent(s Content, now time.Time) ContentVerdict {
 	c := s.Content
 	unbound := c.Spec.Source.GroupSnapshotHandles != nil && c.Spec.VolumeGroupSnapshotRef.UID == ""

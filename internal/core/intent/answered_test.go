@@ -22,11 +22,11 @@ func TestAnsweredEntriesStayUntilTheCallsEnd(t *testing.T) {
 		t.Error("removed before the calls have ended")
 	}
 	if text := take(t, b); len(mustDecode(t, text)) != 2 {
-		t.Errorf("on record: %v", mustDecode(t, text))
+		t.Errorf("in the journal: %v", mustDecode(t, text))
 	}
 	b.Expire(ends)
 	if text := take(t, b); len(mustDecode(t, text)) != 1 {
-		t.Errorf("on record afterwards: %v", mustDecode(t, text))
+		t.Errorf("in the journal afterwards: %v", mustDecode(t, text))
 	}
 	if got := b.CallsEnd(entry(1).VolumeName); !got.IsZero() {
 		t.Errorf("removed, and the calls end at %s", got)

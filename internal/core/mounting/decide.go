@@ -38,7 +38,7 @@ type plan struct {
 	last  []Action // when all steps are done
 	// blocked is why a use gets no step; the first one is the verdict after the steps.
 	blocked []verdict.Finding
-	until   time.Time // when to look again; zero for no time
+	until   time.Time // when to requeue; zero for never
 }
 
 // step is a group of actions that fail together.

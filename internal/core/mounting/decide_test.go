@@ -165,7 +165,7 @@ func TestDecide(t *testing.T) {
 		"5.3 node affinity":                           {snapshot(wanted(use("a", elsewhere))), "wait MountUnfit"},
 		"5.3 RWOP: another pod has it":                {snapshot(published("a"), wanted(use("a", oncePod), use("b", oncePod))), "wait MountTaken"},
 		"5.3 RWOP: the older of two":                  {snapshot(wanted(use("b", oncePod), use("a", oncePod))), "stage(pv) publish(a pv) wait MountTaken"},
-		"5.3 RWOP: the former pod is not gone yet":    {snapshot(published("a"), wanted(use("b", oncePod))), "unpublish(a pv) wait MountTaken"},
+		"5.3 RWOP: the previous pod is not gone yet":  {snapshot(published("a"), wanted(use("b", oncePod))), "unpublish(a pv) wait MountTaken"},
 		"5.4 two PVs with one handle share the stage": {snapshot(wanted(use("a"), use("b", otherPV))), "stage(pv) publish(a pv) publish(b pv2) VolumePublished"},
 		"5.4 one pod, two PVs with one handle":        {snapshot(wanted(use("a"), use("a", otherPV))), "stage(pv) publish(a pv) publish(a pv2) VolumePublished"},
 		"5.5 the driver is not registered":            {snapshot(wanted(use("a")), unregistered), "wait MountDriverAwaited"},

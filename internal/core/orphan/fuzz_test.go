@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// FuzzCompare: an orphan is listed twice and known never, and no request on record makes the number
+// FuzzCompare: an orphan is listed twice and known never, and no request in the journal makes the number
 // less than nothing.
 func FuzzCompare(f *testing.F) {
 	f.Add("a b", "a c", "b", "x")

@@ -24,7 +24,7 @@ func TestCompare(t *testing.T) {
 		{"gone by now", View{Listed: []string{"a"}}, View{}, Found{}, 0},
 		{"a handle without a name is none", View{Listed: []string{""}}, View{Listed: []string{""}}, Found{}, 0},
 		{
-			"a volume of a request on record is no orphan",
+			"a volume of a request in the journal is no orphan",
 			View{Listed: []string{"a"}, Unresolved: claims{"x": true}},
 			View{Listed: []string{"a"}, Unresolved: claims{"x": true}},
 			Found{Unknown: []string{"a"}, Unresolved: 1},
@@ -38,7 +38,7 @@ func TestCompare(t *testing.T) {
 			1,
 		},
 		{
-			"a request that is new cannot have made an old volume, nor can one that is settled",
+			"a request that is new cannot have made an old volume, nor can one that is resolved",
 			View{Listed: []string{"a"}, Unresolved: claims{"x": true}},
 			View{Listed: []string{"a"}, Unresolved: claims{"y": true}},
 			Found{Unknown: []string{"a"}},

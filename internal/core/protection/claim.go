@@ -96,7 +96,7 @@ func held(s Claim, users []string, now time.Time) Verdict {
 	reason, until := verdict.ClaimUsed, s.since().Add(LookEvery)
 	tell := s.Object.DeletionTimestamp.Add(TellAfter)
 	switch {
-	case s.Answer != nil: // memory may never have seen those pods, and then nothing would wake us up
+	case s.Answer != nil: // the cache may never get those pods, and then no event enqueues the claim
 		until = now.Add(AskAgain)
 	case now.Before(tell):
 		until = tell

@@ -43,7 +43,7 @@ func DecideClass(s Class) Verdict {
 		}
 	}
 	if len(s.Users) > 0 {
-		return classUsed(s.Users, time.Time{}) // a change of each of them wakes us up
+		return classUsed(s.Users, time.Time{}) // a change of each of them enqueues the class
 	}
 	// A stale cache may lack a claim that names the class. Upstream decides by its cache (3.3).
 	return do{

@@ -73,12 +73,12 @@ func TestDecideVolume(t *testing.T) {
 		{"8.26 the provisioner at work is not ours", volume(corev1.VolumeReleased, given, reclaimed), 0, drop},
 		{"8.26 our provisioner drops both at once", together(volume(corev1.VolumeReleased, given, reclaimed)), 0, "wait VolumeReclaimAwaited"},
 		{"8.26 our provisioner is about to delete it", together(volume(corev1.VolumeReleased, live, none, given, deletes)), 0, "wait VolumeReclaimAwaited"},
-		{"3.2 our provisioner has not let go: added", together(volume(corev1.VolumeReleased, live, none, given, deletes, reclaimed)), 0, "AddFinalizer then nothing VolumeProtected"},
+		{"3.2 our provisioner has not removed its finalizer: added", together(volume(corev1.VolumeReleased, live, none, given, deletes, reclaimed)), 0, "AddFinalizer then nothing VolumeProtected"},
 		{"3.2 released to be kept: added", together(volume(corev1.VolumeReleased, live, none, given)), 0, "AddFinalizer then nothing VolumeProtected"},
 		{"3.2 the provisioner is not ours: added", volume(corev1.VolumeReleased, live, none, given, deletes), 0, "AddFinalizer then nothing VolumeProtected"},
 		{"3.2 in use by the phase: added", together(volume(corev1.VolumeBound, live, none, given, deletes)), 0, "AddFinalizer then nothing VolumeProtected"},
 		{"3.2 removed by this process, the cache is stale", removedVolume(volume(corev1.VolumeReleased, given)), 0, "nothing VolumeUnprotected"},
-		{"8.26 our provisioner let go already", together(volume(corev1.VolumeReleased, given)), 0, drop},
+		{"8.26 our provisioner removed its finalizer already", together(volume(corev1.VolumeReleased, given)), 0, drop},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
 			if got := shape(DecideVolume(tc.s, deletedAt.Add(time.Duration(tc.at)))); got != tc.want {

@@ -40,7 +40,7 @@ func TestAfterCreateByCode(t *testing.T) {
 		row          string
 		codes        []codes.Code
 		plain, place string
-		doubt        string // an earlier call for what is on record has ended without a clear answer
+		doubt        string // an earlier call for what is in the journal has ended without a clear answer
 	}{
 		{
 			"C-40 C-33 C-45 nothing is known: the record stays",
@@ -74,7 +74,7 @@ func TestAfterCreateByCode(t *testing.T) {
 					t.Errorf("with a selected node: %s, want %s", got, tc.place)
 				}
 				if got := shape(AfterCreate(world(pending), sent, a)); got != tc.doubt {
-					t.Errorf("after a call in doubt: %s, want %s", got, tc.doubt)
+					t.Errorf("after an uncertain call: %s, want %s", got, tc.doubt)
 				}
 			})
 		}

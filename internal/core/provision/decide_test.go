@@ -208,10 +208,10 @@ func TestDecideRetryState(t *testing.T) {
 		t.Error("H-43: allowed topologies that were taken away do not end the delay of the claim that was refused for them")
 	}
 	repeated := world(pending, func(s *Snapshot) {
-		s.Retry = RetryState{NotBefore: now.Add(time.Minute), Inputs: "of the attempt before it was on record"}
+		s.Retry = RetryState{NotBefore: now.Add(time.Minute), Inputs: "of the attempt before it was in the journal"}
 	})
 	if got := Decide(repeated, now).Because().Reason; got != verdict.WaitForRetry {
-		t.Errorf("what is on record is repeated as it is, so nothing cuts its delay: got %s", got)
+		t.Errorf("what is in the journal is repeated as it is, so nothing cuts its delay: got %s", got)
 	}
 	due := world(func(s *Snapshot) { s.Retry = RetryState{NotBefore: now, Inputs: Inputs(world())} })
 	if got := Decide(due, now).Because().Reason; got != verdict.Provisioning {

@@ -144,7 +144,7 @@ func TestInfeasibleWaits(t *testing.T) {
 		t.Errorf("C-10: %+v, want to wait until %s", v, slow.NotBefore)
 	}
 	if verdict.Describe(v.Reason).Severity != verdict.Silent {
-		t.Error("C-10: waiting is told with an event")
+		t.Error("C-10: waiting has an event")
 	}
 	again := world(failed, func(s *Snapshot) { s.Class.UID = "made again" })
 	if v := Decide(again, now); v.Because().Reason != verdict.Provisioning {
@@ -289,7 +289,7 @@ func TestRequestPlace(t *testing.T) {
 // P-19, C-84: labels and annotations of the claim are not copied to the volume, and the claim is
 // not written.
 func TestVolumeHasNoClaimMetadata(t *testing.T) {
-	s := world(annotate("someone/elses", "note"), func(s *Snapshot) {
+	s := world(annotate("example.com/other", "note"), func(s *Snapshot) {
 		s.Claim.Labels, s.Class.Labels = map[string]string{"crew": "night"}, map[string]string{"tier": "ssd"}
 	})
 	pv := NewVolume(s, CreateVolume{Request: &csi.CreateVolumeRequest{Name: pvName}}, &csi.Volume{VolumeId: "h"})

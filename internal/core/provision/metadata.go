@@ -55,7 +55,7 @@ func addMetadata(s Snapshot, parameters map[string]string) *verdict.Finding {
 		name := key.Parameter()
 		if size += len(name) + len(value); size > maxMetadata {
 			return invalidClaim(fmt.Sprintf("%s %s", key.Source, key.Key), fmt.Sprintf("a value of %d bytes", len(value)),
-				fmt.Sprintf("the driver is told of %d bytes of metadata at most; shorten it", maxMetadata))
+				fmt.Sprintf("the driver gets at most %d bytes of metadata; shorten it", maxMetadata))
 		}
 		parameters[name] = value
 	}

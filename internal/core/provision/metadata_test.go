@@ -56,7 +56,7 @@ func TestDriverMetadata(t *testing.T) {
 		})
 	}
 	if Inputs(world(described, telling(all...))) == Inputs(world(telling(all...))) {
-		t.Error("U-50: a change of what the driver is told does not end a delay (H-43)")
+		t.Error("U-50: a change of the metadata for the driver does not end a delay (H-43)")
 	}
 }
 

@@ -161,7 +161,7 @@ func TestReplacedRequestIsRepeated(t *testing.T) {
 		t.Errorf("later: %q is asked for", got)
 	}
 	if got := shape(AfterCreate(later, sentFor(world()), exists)); got != "Note then refuse CreateFailed" {
-		t.Errorf("the former as well: %s", got)
+		t.Errorf("the previous one as well: %s", got)
 	}
 	if got := shape(AfterCreate(world(slower), tape, exists)); got != "Resolve then refuse CreateFailed" {
 		t.Errorf("nothing was before: %s", got)

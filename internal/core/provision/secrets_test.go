@@ -212,7 +212,7 @@ func TestSecretToRead(t *testing.T) {
 		{"C-15 not while a pod is waited for", world(provisionerSecret, firstUse), "/"},
 		{"C-20 not when the volume exists", world(provisionerSecret, volumeOf(uid)), "/"},
 		{"C-63 not when the class is refused anyway", world(provisionerSecret, class("csi.storage.k8s.io/colour", "red")), "/"},
-		{"H-47 not when the request is on record", world(provisionerSecret, pending), "/"},
+		{"H-47 not when the request is in the journal", world(provisionerSecret, pending), "/"},
 		{"C-4 not for a claim that is gone", world(provisionerSecret, noClaim), "/"},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
@@ -231,7 +231,7 @@ func TestAfterSecret(t *testing.T) {
 		access Access
 		want   string
 	}{
-		{"C-62 missing: nothing was sent, so nothing stays on record", world(), Missing, "Resolve then refuse SecretMissing"},
+		{"C-62 missing: nothing was sent, so nothing stays in the journal", world(), Missing, "Resolve then refuse SecretMissing"},
 		{"C-62 forbidden", world(), Forbidden, "Resolve then refuse SecretForbidden"},
 		{"H-47 missing, and an earlier attempt may have been sent", world(pending), Missing, "refuse SecretMissing"},
 		{"C-62 not known: the API server did not answer", world(), Unknown, "Resolve then refuse WriteFailed"},
@@ -289,7 +289,7 @@ func TestDecideRetryStateSecret(t *testing.T) {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
 			if w, waits := v.(wait); waits && w.Until != now.Add(secretRecheck) {
-				t.Errorf("looks again at %s", w.Until)
+				t.Errorf("requeued at %s", w.Until)
 			}
 		})
 	}

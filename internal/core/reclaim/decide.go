@@ -136,7 +136,7 @@ func abandoned(pv *corev1.PersistentVolume) string {
 		handle = pv.Spec.CSI.VolumeHandle
 	}
 	return fmt.Sprintf(
-		"PersistentVolume %s is being deleted without the finalizer %s, so volume %q may be left on the storage side",
+		"PersistentVolume %s is being deleted without the finalizer %s, so volume %q may be left in the backend",
 		pv.Name,
 		names.FinalizerVolume,
 		handle,

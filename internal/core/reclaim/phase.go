@@ -127,8 +127,8 @@ func reclaimable(pv *corev1.PersistentVolume, claim Proof) bool {
 
 // needsVolume reports whether another PersistentVolume needs the same data (D-37). One that is
 // reclaimed itself does not.
-func needsVolume(twin SameHandle) bool {
-	return !IsAbandoned(twin.Volume) && !reclaimable(twin.Volume, twin.Claim)
+func needsVolume(other SameHandle) bool {
+	return !IsAbandoned(other.Volume) && !reclaimable(other.Volume, other.Claim)
 }
 
 // IsAbandoned reports whether no controller will delete the volume in the backend any more. Nearly

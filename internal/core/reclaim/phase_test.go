@@ -163,7 +163,7 @@ func TestIsRelease(t *testing.T) {
 	}
 }
 
-func twin(edits ...func(*Snapshot)) func(*Snapshot) {
+func sameHandle(edits ...func(*Snapshot)) func(*Snapshot) {
 	other := world(edits...).Volume
 	other.Name, other.UID = "other", "v"
 	return func(s *Snapshot) { s.SameHandle = append(s.SameHandle, SameHandle{other, world(edits...).Claim}) }
@@ -177,21 +177,21 @@ func TestSharedWith(t *testing.T) {
 		s    Snapshot
 		want string
 	}{
-		{"D-37 the other is bound", world(twin(phase(corev1.VolumeBound))), refused},
-		{"D-37 the other is available", world(twin(phase(corev1.VolumeAvailable), noClaim)), refused},
-		{"D-37 the other is retained", world(twin(retain)), refused},
-		{"D-37 the other is retained and deleting: its data may still be used", world(twin(retain, deleting, noFinalizer, phase(corev1.VolumeBound))), refused},
-		{"D-37 both are released: neither needs it", world(twin()), reclaimed},
-		{"D-37 D-35 both are failed: neither needs it", world(phase(corev1.VolumeFailed), twin(phase(corev1.VolumeFailed))), reclaimed},
-		{"D-37 I3 the other is released, and given to a claim since", world(twin(proof(ClaimExists))), refused},
-		{"D-37 I3 the other is released, and not asked", world(twin(proof(NotRead))), refused},
-		{"D-37 the other was dealt with", world(twin(deleting, noFinalizer)), reclaimed},
-		{"D-37 one of two needs it", world(twin(), twin(phase(corev1.VolumeBound))), refused},
-		{"D-37 retain lets go of it", world(retain, twin(phase(corev1.VolumeBound))), "RemoveFinalizerIfRetained then nothing VolumeKept"},
+		{"D-37 the other is bound", world(sameHandle(phase(corev1.VolumeBound))), refused},
+		{"D-37 the other is available", world(sameHandle(phase(corev1.VolumeAvailable), noClaim)), refused},
+		{"D-37 the other is retained", world(sameHandle(retain)), refused},
+		{"D-37 the other is retained and deleting: its data may still be used", world(sameHandle(retain, deleting, noFinalizer, phase(corev1.VolumeBound))), refused},
+		{"D-37 both are released: neither needs it", world(sameHandle()), reclaimed},
+		{"D-37 D-35 both are failed: neither needs it", world(phase(corev1.VolumeFailed), sameHandle(phase(corev1.VolumeFailed))), reclaimed},
+		{"D-37 I3 the other is released, and given to a claim since", world(sameHandle(proof(ClaimExists))), refused},
+		{"D-37 I3 the other is released, and not asked", world(sameHandle(proof(NotRead))), refused},
+		{"D-37 the other was dealt with", world(sameHandle(deleting, noFinalizer)), reclaimed},
+		{"D-37 one of two needs it", world(sameHandle(), sameHandle(phase(corev1.VolumeBound))), refused},
+		{"D-37 retained: our finalizer is removed", world(retain, sameHandle(phase(corev1.VolumeBound))), "RemoveFinalizerIfRetained then nothing VolumeKept"},
 		{"D-37 memory may be older than another", world(late), looked},
-		{"D-37 so it may where the others that it has do not need the volume", world(late, twin()), looked},
+		{"D-37 so it may where the others that it has do not need the volume", world(late, sameHandle()), looked},
 		{"D-37 right before the volume goes", world(late, noFinalizer), "AddFinalizer " + looked},
-		{"D-37 where it stays, nothing is asked", world(late, twin(phase(corev1.VolumeBound))), refused},
+		{"D-37 where it stays, nothing is asked", world(late, sameHandle(phase(corev1.VolumeBound))), refused},
 		{"D-16 D-37 nor where it is attached", world(late, func(s *Snapshot) { s.Attached = []string{"n1"} }), "wait VolumeAttached"},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
@@ -213,9 +213,9 @@ func TestAfterList(t *testing.T) {
 		want string
 	}{
 		{"D-37 no other volume has the handle", world(late), "nil"},
-		{"D-37 one who does not need it", world(late, twin()), "nil"},
-		{"D-37 one who needs it", world(late, twin(phase(corev1.VolumeBound))), "refuse VolumeShared"},
-		{"D-16 D-37 one by whose name it is attached", world(late, twin(), func(s *Snapshot) { s.Attached = []string{"n1"} }), "wait VolumeAttached"},
+		{"D-37 one who does not need it", world(late, sameHandle()), "nil"},
+		{"D-37 one who needs it", world(late, sameHandle(phase(corev1.VolumeBound))), "refuse VolumeShared"},
+		{"D-16 D-37 one by whose name it is attached", world(late, sameHandle(), func(s *Snapshot) { s.Attached = []string{"n1"} }), "wait VolumeAttached"},
 		{"H-20 our finalizer was put on meanwhile", world(late, noFinalizer), "nil"},
 		{"I3 its claim is there", world(late, func(s *Snapshot) { s.Claim = ClaimExists }), "nothing VolumeInUse"},
 	} {

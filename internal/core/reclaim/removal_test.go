@@ -30,7 +30,7 @@ func TestRemovalFinishes(t *testing.T) {
 		"removed, and the view is from before":      {Removal{UID: "u", Version: "7"}, view("5", true, true), true},
 		"removed, and the finalizer came later":     {Removal{UID: "u", Version: "7"}, view("9", true, true), false},
 		"removed, no answer yet":                    {Removal{UID: "u"}, view("9", true, true), true},
-		"let go of, not being deleted":              {Removal{UID: "u", Version: "7"}, view("5", false, true), false},
+		"our finalizer removed, not terminating":    {Removal{UID: "u", Version: "7"}, view("5", false, true), false},
 		"deleted":                                   {Removal{UID: "u", Deleted: true}, view("5", false, true), true},
 		"another object of the name":                {Removal{UID: "other", Deleted: true}, view("5", true, true), false},
 		"unsure, and the view has the finalizer":    {Removal{UID: "u", Unsure: true}, view("5", true, true), false},

@@ -29,7 +29,7 @@ func SharedWith(s Snapshot) *corev1.PersistentVolume {
 func NotInSnapshot(s Snapshot, names []string) []string {
 	var unknown []string
 	for _, name := range names {
-		if !slices.ContainsFunc(s.SameHandle, func(twin SameHandle) bool { return twin.Volume.Name == name }) {
+		if !slices.ContainsFunc(s.SameHandle, func(other SameHandle) bool { return other.Volume.Name == name }) {
 			unknown = append(unknown, name)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 // D-37: only PersistentVolumes that were not looked at before the decision are new.
 func TestNotInSnapshot(t *testing.T) {
-	twin := func(name string) SameHandle {
+	other := func(name string) SameHandle {
 		return SameHandle{Volume: &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}}
 	}
 	for name, tc := range map[string]struct {
@@ -19,9 +19,9 @@ func TestNotInSnapshot(t *testing.T) {
 		want  []string
 	}{
 		"none":               {nil, nil, nil},
-		"all are known":      {[]SameHandle{twin("a"), twin("b")}, []string{"b", "a"}, nil},
-		"one is new":         {[]SameHandle{twin("a")}, []string{"a", "b"}, []string{"b"}},
-		"one is gone by now": {[]SameHandle{twin("a")}, nil, nil},
+		"all are known":      {[]SameHandle{other("a"), other("b")}, []string{"b", "a"}, nil},
+		"one is new":         {[]SameHandle{other("a")}, []string{"a", "b"}, []string{"b"}},
+		"one is gone by now": {[]SameHandle{other("a")}, nil, nil},
 	} {
 		if got := NotInSnapshot(Snapshot{SameHandle: tc.known}, tc.names); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)

@@ -17,7 +17,7 @@ import (
 // ContentVerdict is what [DecideContent] answers.
 type ContentVerdict = verdict.Verdict[ContentAction]
 
-// Naming is how a snapshot is named on the storage side (SN-F4).
+// Naming is how a snapshot is named in the backend (SN-F4).
 type Naming struct {
 	Prefix string
 	Length int // of the uid without dashes; -1 for the whole uid

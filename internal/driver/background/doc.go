@@ -1,5 +1,5 @@
-// Package background runs work that goes on when its caller gives up, and hands
-// the result to the caller who comes back for it.
+// Package background runs work that goes on after its caller was cancelled, and returns
+// the result to the retried call.
 //
 // It decides which caller gets a result. A caller of the driver waits for about a minute and then
 // retries the call. Work that takes longer, and started again with each retry, would never end. An

@@ -28,8 +28,8 @@ func Make(ctx context.Context, t Type, path string, space Space) error {
 	return err
 }
 
-// mkfs.btrfs asks every loop device that is mounted for its image, and gives
-// up, before it writes, when one of them goes away meanwhile. On a busy machine
+// mkfs.btrfs asks every loop device that is mounted for its image, and fails,
+// before it writes, when one of them is detached meanwhile. On a busy machine
 // this happens, and not many times in a row.
 const (
 	attempts = 20

@@ -64,7 +64,7 @@ func (l *ElectionLock) wrote(record resourcelock.LeaderElectionRecord, err error
 }
 
 // overdue is how long after the end of its lease a leader still counts as healthy (HT-2). The
-// elector gives up long before.
+// elector stops leading long before.
 const overdue = 20 * time.Second
 
 // Healthy returns an error for a leader whose renewal is overdue. A standby is healthy.

@@ -79,7 +79,7 @@ func TestGet(t *testing.T) {
 	}
 }
 
-func TestNewRefusesTwins(t *testing.T) {
+func TestNewRefusesDuplicates(t *testing.T) {
 	if _, err := New(scheme.Scheme, pod("a", "1", "", ""), pod("a", "1", "", "")); err == nil {
 		t.Error("two objects of one name are no error")
 	}

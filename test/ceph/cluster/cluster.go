@@ -230,7 +230,7 @@ func (c *Cluster) AddFilesystem(ctx context.Context, name string) error {
 		{"ceph", "osd", "pool", "create", name + ".meta", "8"},
 		{"ceph", "osd", "pool", "create", name + ".data", "8"},
 		{"ceph", "fs", "new", name, name + ".meta", name + ".data"},
-		// The least that there is: a client that was killed is given up then.
+		// The least that there is: then the session of a killed client ends.
 		{"ceph", "fs", "set", name, "session_timeout", "30"},
 	} {
 		if err := c.step(ctx, step); err != nil {

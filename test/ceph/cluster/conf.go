@@ -45,7 +45,7 @@ func conf(dir, fsid, address string) string {
 	b.WriteString(settings)
 	// Clients would fight over one admin socket.
 	b.WriteString("[client]\nadmin socket =\nlog file =\n")
-	// With the keyring of everybody else the monitor would turn cephx off.
+	// With the keyring of the other daemons the monitor would turn cephx off.
 	fmt.Fprintf(
 		&b,
 		"[mon]\nmon data = %s/mon\nkeyring = %s/mon/keyring\nmon cluster log file = %s/log/cluster.log\n",
@@ -63,7 +63,7 @@ func conf(dir, fsid, address string) string {
 	// What is in memory is counted without a lock. With several threads the count drifts, falls below
 	// nothing, and is taken for a full disk: then every write waits for ever.
 	b.WriteString("osd op num shards = 1\nosd op num threads per shard = 1\n")
-	// A client that was killed is given up sooner than after half a minute.
+	// The watch of a killed client ends sooner than after half a minute.
 	b.WriteString("osd client watch timeout = 5\n")
 	for _, section := range []string{"mon", "mgr", "mds", "osd"} {
 		fmt.Fprintf(&b, "[%s]\nadmin socket = %s/run/$name.asok\nlog file = %s/log/$name.log\n", section, dir, dir)

@@ -50,7 +50,7 @@ func Sweep(dir string) error {
 }
 
 // clientsOf finds the programs whose arguments name something in the folder.
-// The cluster's own are told otherwise where they are.
+// The cluster's own programs do not get their folder as an argument.
 func clientsOf(dir string) (found []client, err error) {
 	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {

@@ -19,8 +19,8 @@ func story(t *testing.T, text string) (history []record.Change, own map[int64]bo
 	own = map[int64]bool{}
 	for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
 		at := int64(i + 1)
-		line, people := strings.CutPrefix(strings.TrimSpace(line), "+ ")
-		own[at] = people
+		line, byUser := strings.CutPrefix(strings.TrimSpace(line), "+ ")
+		own[at] = byUser
 		line, gone := strings.CutPrefix(line, "gone ")
 		name, object, _ := strings.Cut(line, " ")
 		kind, ok := record.KindOf(name)
@@ -77,7 +77,7 @@ func TestCheck(t *testing.T) {
 		"I4":                       {volume + `pv {metadata: {name: v, uid: w}, spec: {capacity: {storage: 2Gi}}, status: {phase: Available}}`, "I4"},
 		"I5":                       {claim + `pvc {metadata: {name: c, uid: u, annotations: {pv.kubernetes.io/bind-completed: "yes"}}, spec: {}, status: {phase: Pending}}`, "I5"},
 		"I6":                       {claim + strings.Replace(volume, "storage: 2Gi", "storage: 1Gi", 1) + bound, "I6"},
-		"I6 people's wish":         {claim + strings.Replace(volume, "storage: 2Gi", "storage: 1Gi", 1) + "+ " + bound, ""},
+		"I6 a user's wish":         {claim + strings.Replace(volume, "storage: 2Gi", "storage: 1Gi", 1) + "+ " + bound, ""},
 		"I7":                       {volume + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Bound}}` + "\n" + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Available}}`, "I7"},
 		"I7 a user acted":          {volume + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Bound}}` + "\n" + claim + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Available}}`, ""},
 		"I7 given to another": {volume + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Bound}}
@@ -92,7 +92,7 @@ func TestCheck(t *testing.T) {
 		"I7 no client was quicker": {free + claim + taken + free[2:], "I7"},
 		"I10":                      {protected + `pvc {metadata: {name: c, uid: u, deletionTimestamp: "2020-01-01T00:00:00Z", finalizers: [other]}}`, "I10"},
 		"I10 and gone":             {protected + `gone pvc {metadata: {name: c, uid: u, deletionTimestamp: "2020-01-01T00:00:00Z"}}`, "I10"},
-		"I10 people did it":        {protected + `+ gone pvc {metadata: {name: c, uid: u, deletionTimestamp: "2020-01-01T00:00:00Z"}}`, ""},
+		"I10 a user did it":        {protected + `+ gone pvc {metadata: {name: c, uid: u, deletionTimestamp: "2020-01-01T00:00:00Z"}}`, ""},
 		"I10 no node": {`+ pod {metadata: {name: p, uid: q}, spec: {volumes: [{persistentVolumeClaim: {claimName: c}}]}}
 			+ pvc {metadata: {name: c, uid: u, finalizers: [kubernetes.io/pvc-protection]}}
 			pvc {metadata: {name: c, uid: u, deletionTimestamp: "2020-01-01T00:00:00Z", finalizers: [kubernetes.io/pvc-protection]}}

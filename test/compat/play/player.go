@@ -54,8 +54,8 @@ func New(stage Stage, s scenario.Scenario) *Player {
 	return &Player{stage: stage, play: s, uids: map[string][]string{}, Writes: map[int64]bool{}}
 }
 
-// Furnish creates the scenario's namespace.
-func (p *Player) Furnish(ctx context.Context) error {
+// CreateNamespace creates the scenario's namespace.
+func (p *Player) CreateNamespace(ctx context.Context) error {
 	namespace := record.Kind{}
 	namespace.Resource.Version, namespace.Resource.Resource = "v1", "namespaces"
 	account := namespace
@@ -226,7 +226,7 @@ func (p *Player) ended(ctx context.Context, k record.Kind, o *unstructured.Unstr
 				return ""
 			}
 		}
-		return "nothing is told of the end of " + k.Name + " " + o.GetName()
+		return "no event reports the end of " + k.Name + " " + o.GetName()
 	})
 }
 

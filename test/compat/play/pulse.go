@@ -8,16 +8,16 @@ import (
 	"github.com/purser-csi/purser/test/compat/scenario"
 )
 
-// pulseName is the scenario of the pulse.
-const pulseName = "pulse"
+// probeName is the scenario of the probe.
+const probeName = "probe"
 
-// Pulse creates a claim and a volume whenever a scenario waits for a beat, until ctx ends, and
-// notifies the recorder when the controllers have bound and deleted them. A beat waits for the
-// condition Unused too, which has a queue of its own. Several pulses can run in parallel, each with
+// Probe creates a claim and a volume whenever a scenario waits for a probe, until ctx ends, and
+// notifies the recorder when the controllers have bound and deleted them. A probe waits for the
+// condition Unused too, which has a queue of its own. Several probes can run in parallel, each with
 // its own number. The error names the step at which the controllers failed.
-func (stage Stage) Pulse(ctx context.Context, number int) error {
-	p := New(stage, scenario.Scenario{Name: pulseName})
-	if err := p.Furnish(ctx); err != nil {
+func (stage Stage) Probe(ctx context.Context, number int) error {
+	p := New(stage, scenario.Scenario{Name: probeName})
+	if err := p.CreateNamespace(ctx); err != nil {
 		return err
 	}
 	for n := number * 1_000_000; ; n++ {
@@ -27,17 +27,17 @@ func (stage Stage) Pulse(ctx context.Context, number int) error {
 			return nil
 		}
 		began := time.Now()
-		if err := p.beat(ctx, n); err != nil {
+		if err := p.probe(ctx, n); err != nil {
 			if ctx.Err() != nil {
 				return nil //nolint:nilerr // this is how it ends
 			}
 			return fmt.Errorf("the controllers do not bind and delete a plain volume any more: %w", err)
 		}
-		stage.Recorder.Beat(began)
+		stage.Recorder.Probed(began)
 	}
 }
 
-const pulseText = `# pulse
+const probeText = `# probe
 pvc c%[1]d 1Gi RWO class=c%[1]d
 wait pvc c%[1]d event=ProvisioningFailed
 pv v%[1]d 1Gi RWO class=c%[1]d claim=c%[1]d uid=c%[1]d
@@ -48,8 +48,8 @@ wait pvc c%[1]d gone
 wait pv v%[1]d gone
 `
 
-func (p *Player) beat(ctx context.Context, n int) error {
-	s, err := scenario.Parse(fmt.Sprintf(pulseText, n))
+func (p *Player) probe(ctx context.Context, n int) error {
+	s, err := scenario.Parse(fmt.Sprintf(probeText, n))
 	if err != nil {
 		return err
 	}

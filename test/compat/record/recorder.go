@@ -37,7 +37,7 @@ type Recorder struct {
 	mu     sync.Mutex
 	now    map[Key]Change
 	scenes map[string]*scene
-	beat   beat
+	probe  probe
 }
 
 // scene has the changes of one scenario.
@@ -52,7 +52,7 @@ type scene struct {
 func New(api dynamic.Interface) *Recorder {
 	return &Recorder{
 		api: api, now: map[Key]Change{}, scenes: map[string]*scene{},
-		beat: beat{changed: make(chan struct{}), wanted: make(chan struct{}, 1)},
+		probe: probe{changed: make(chan struct{}), wanted: make(chan struct{}, 1)},
 	}
 }
 

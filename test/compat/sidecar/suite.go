@@ -134,13 +134,13 @@ func (r *run) open(ctx context.Context) error {
 	if err := recorder.Start(ctx); err != nil {
 		return err
 	}
-	go beat(ctx, recorder)
+	go probe(ctx, recorder)
 	for _, one := range r.Scenarios {
 		r.players[one.Name] = play.New(r.stage, one)
 	}
 	return r.each(func(one scenario.Scenario) error {
 		p := r.players[one.Name]
-		if err := p.Furnish(ctx); err != nil {
+		if err := p.CreateNamespace(ctx); err != nil {
 			return err
 		}
 		if err := p.Before(ctx); err != nil {
@@ -150,13 +150,13 @@ func (r *run) open(ctx context.Context) error {
 	})
 }
 
-// beat completes every beat at once, so that a scenario counts as settled when it is calm. Sidecars
+// probe completes every probe at once, so that a scenario counts as settled when it is calm. Sidecars
 // of different drivers have no common work that could show that their queues are empty.
-func beat(ctx context.Context, recorder *record.Recorder) {
+func probe(ctx context.Context, recorder *record.Recorder) {
 	for {
 		select {
 		case <-recorder.Wanted():
-			recorder.Beat(time.Now())
+			recorder.Probed(time.Now())
 		case <-ctx.Done():
 			return
 		}

@@ -344,7 +344,7 @@ func (s *scene) plain() *strings.Replacer {
 	return strings.NewReplacer(append(slices.Clone(s.known), s.name+".", "", s.name, "<ns>")...)
 }
 
-// result is what the scenario leaves: objects, calls, snapshots on the storage side.
+// result is what the scenario leaves: objects, calls, snapshots in the backend.
 func (s *scene) result() (outcome.Outcome, error) {
 	out := maps.Clone(s.settle())
 	if out == nil {

@@ -47,10 +47,10 @@ func New() *Server {
 }
 
 // Listen notifies a channel of every change; a full channel has a notification already.
-func (s *Server) Listen(told chan<- struct{}) {
+func (s *Server) Listen(changed chan<- struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.listeners = append(s.listeners, told)
+	s.listeners = append(s.listeners, changed)
 }
 
 // History is everything that happened to a kind, from the n-th event on.

@@ -33,14 +33,14 @@ func (c *Controllers) Run(ctx context.Context) { run(ctx, c.Server, c.step) }
 
 // run repeats step after each change of the API server's objects, until it has nothing to do.
 func run(ctx context.Context, server *apiserver.Server, step func(context.Context) bool) {
-	wake := make(chan struct{}, 1)
-	server.Listen(wake)
-	wake <- struct{}{}
+	changed := make(chan struct{}, 1)
+	server.Listen(changed)
+	changed <- struct{}{}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-wake:
+		case <-changed:
 		}
 		time.Sleep(reaction)
 		for ctx.Err() == nil && step(ctx) {

@@ -38,8 +38,8 @@ type View struct {
 	// the same instant.
 	Offset time.Duration
 
-	server *apiserver.Server
-	wake   chan struct{}
+	server  *apiserver.Server
+	changed chan struct{}
 
 	mu     sync.Mutex
 	kinds  []*kind // in the order in which they were asked for
@@ -66,7 +66,7 @@ var errNotServed = errors.New("the simulated cache does not serve this")
 
 // New returns a view that follows the server once it is started.
 func New(server *apiserver.Server, faults ...Fault) *View {
-	return &View{server: server, wake: make(chan struct{}, 1), faults: faults}
+	return &View{server: server, changed: make(chan struct{}, 1), faults: faults}
 }
 
 // Break enables the faults; before, the watches work.
@@ -86,7 +86,7 @@ func (v *View) Heal() {
 
 func (v *View) rouse() {
 	select {
-	case v.wake <- struct{}{}:
+	case v.changed <- struct{}{}:
 	default:
 	}
 }
@@ -149,13 +149,13 @@ func (v *View) trimmed(o client.Object) client.Object {
 
 // Start follows the server until ctx ends.
 func (v *View) Start(ctx context.Context) error {
-	v.server.Listen(v.wake)
+	v.server.Listen(v.changed)
 	v.rouse()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-v.wake:
+		case <-v.changed:
 		}
 		if !pause(ctx, Delay+v.Offset) {
 			return nil

@@ -28,7 +28,7 @@
 //
 // # Fencing
 //
-// A node that died lets go of its images by itself: its watch ends half a
+// A dead node releases its images without help: its watch ends half a
 // minute after its last sign of life. A node that is cut off is another
 // matter, since it may write again when it comes back. As long as its watch
 // lasts, FAILED_PRECONDITION names its address and the command that makes
@@ -50,7 +50,7 @@
 // signal ends; it is left alone, calls for that volume are ABORTED and say
 // since when it hangs, other volumes are well, and it goes on when the cluster
 // is back. If that will never be, killing the daemon (rbd-fuse, ceph-fuse) or
-// `umount -f` of a kernel mount lets go, and loses what was not written.
+// `umount -f` of a kernel mount ends the mount, and loses unwritten data.
 //
 // # Daemons
 //

@@ -88,7 +88,7 @@ func wantExtents(r *rig, why string, want extents) func(extents, error) {
 
 func TestWhatSnapshotsHold(t *testing.T) { newRig(t).survey() }
 
-// Snapshots that share their space are told apart as well.
+// Snapshots that share their space are distinguished as well.
 func TestWhatSnapshotsHoldOnEachPool(t *testing.T) {
 	for name, pool := range pools {
 		t.Run(name, func(t *testing.T) { pool(t).survey() })

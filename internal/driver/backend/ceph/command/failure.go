@@ -139,8 +139,8 @@ func summary(stderr []byte) string {
 	return text
 }
 
-// ended says why a call was killed: because the caller gave up, or because
-// our own patience was at its end.
+// ended says why a call was killed: because its caller was cancelled, or because
+// its own timeout passed.
 func (c Call) ended(caller context.Context, stderr []byte) error {
 	said := c.Access.Key.redact(summary(stderr))
 	if said != "" {

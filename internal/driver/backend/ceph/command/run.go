@@ -20,7 +20,7 @@ import (
 type Config struct {
 	// Patience bounds a call that names no bound; a minute when zero.
 	Patience time.Duration
-	// Grace is how long a killed process may take to go away;
+	// Grace is how long a killed process may take to end;
 	// timelimit.DefaultGrace when zero.
 	Grace time.Duration
 	// AtOnce is how many tools run at a time; 16 when zero. Each costs a

@@ -111,7 +111,7 @@ func (p Pool) clone(ctx context.Context, b Blueprint, from origin) error {
 	if from.depth >= refuseAt {
 		p.flatten(ctx, from.image)
 		return fault.Busy.Errorf(
-			"image %s reads through %d others, and no more than %d are allowed; the cluster was told to make it independent (ceph rbd task list), try again when it has",
+			"image %s reads through %d others, and no more than %d are allowed; the cluster is making it independent (ceph rbd task list); try again when that task has ended",
 			p.spec(from.image),
 			from.depth,
 			refuseAt,

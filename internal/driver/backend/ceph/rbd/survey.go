@@ -13,7 +13,7 @@ import (
 )
 
 // surveyTime bounds the program, which asks for every object of an image. A
-// caller who gives up ends it earlier.
+// cancelled caller ends it earlier.
 const surveyTime = time.Hour
 
 // part is what rbd diff says of a part of an image.
@@ -123,8 +123,8 @@ func (p Pool) checkBase(ctx context.Context, image string, base handle.Object, t
 	return nil
 }
 
-// checkAlone refuses the snapshots of a group, which have no name that the
-// program could be told.
+// checkAlone refuses the snapshots of a group, which the program cannot
+// address by a name.
 func checkAlone(o handle.Object) error {
 	if !o.IsMember() {
 		return nil

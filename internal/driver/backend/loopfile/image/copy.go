@@ -22,7 +22,7 @@ const (
 )
 
 // Source is an image that is open for copying: it can be copied even when its
-// name goes away meanwhile.
+// name is removed meanwhile.
 type Source struct{ file *os.File }
 
 // Open opens an image for copying.
