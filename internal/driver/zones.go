@@ -111,13 +111,13 @@ func (z zones) includes(wanted []string, r backend.Request) error {
 	return nil
 }
 
-// bound lowers the room of the backend to that of the wanted zones.
+// bound lowers the free space of the backend to that of the wanted zones.
 func (z zones) bound(available int64, wanted []string) int64 {
 	if !z.exist() {
 		return available
 	}
-	if room, bounded := z.store.Room(wanted); bounded {
-		return min(available, room)
+	if free, bounded := z.store.FreeBytes(wanted); bounded {
+		return min(available, free)
 	}
 	return available
 }

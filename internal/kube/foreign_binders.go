@@ -27,7 +27,7 @@ type ForeignBinders struct {
 // DetectForeignBinders returns a cache transform that detects another controller that binds claims,
 // while the object still has its managedFields, and then applies the inner transform.
 func DetectForeignBinders(config ForeignBinders, inner toolscache.TransformFunc) toolscache.TransformFunc {
-	foreign := &foreignBinders{config: config, told: map[string]bool{}}
+	foreign := &foreignBinders{config: config, reported: map[string]bool{}}
 	return func(in any) (any, error) {
 		if claim, ok := in.(*corev1.PersistentVolumeClaim); ok {
 			foreign.look(claim)
@@ -39,9 +39,9 @@ func DetectForeignBinders(config ForeignBinders, inner toolscache.TransformFunc)
 // foreignBinders detects another controller that binds claims. Two binders in a cluster conflict on
 // each claim and emit each event twice.
 type foreignBinders struct {
-	config ForeignBinders
-	mu     sync.Mutex
-	told   map[string]bool
+	config   ForeignBinders
+	mu       sync.Mutex
+	reported map[string]bool
 }
 
 // The fields that a binder writes in one update, as managedFields name them: the volume name and
@@ -58,7 +58,7 @@ func (f *foreignBinders) look(claim *corev1.PersistentVolumeClaim) {
 	for i := range claim.ManagedFields {
 		entry := &claim.ManagedFields[i]
 		if entry.Manager != f.config.Manager && f.wrote(claim, entry) {
-			f.tell(entry.Manager, claim.Namespace+"/"+claim.Name)
+			f.report(entry.Manager, claim.Namespace+"/"+claim.Name)
 		}
 	}
 }
@@ -76,13 +76,13 @@ func (f *foreignBinders) wrote(claim *corev1.PersistentVolumeClaim, entry *metav
 		})
 }
 
-func (f *foreignBinders) tell(manager, claim string) {
+func (f *foreignBinders) report(manager, claim string) {
 	f.mu.Lock()
-	if !f.told[manager] && len(f.told) >= mostManagers {
+	if !f.reported[manager] && len(f.reported) >= mostManagers {
 		manager = OtherManagers
 	}
-	first := !f.told[manager]
-	f.told[strings.Clone(manager)] = true
+	first := !f.reported[manager]
+	f.reported[strings.Clone(manager)] = true
 	f.mu.Unlock()
 	if first {
 		f.config.Found(manager, claim)

@@ -13,8 +13,8 @@ import (
 type Throttle struct {
 	flowcontrol.RateLimiter
 
-	events flowcontrol.RateLimiter
-	told   atomic.Pointer[func(seconds float64)]
+	events  flowcontrol.RateLimiter
+	observe atomic.Pointer[func(seconds float64)]
 }
 
 // NewThrottle returns a token bucket limiter. Events have a second one of the same size, so that
@@ -29,14 +29,14 @@ func NewThrottle(qps float32, burst int) *Throttle {
 }
 
 // Tell sets the function that is called with the time that each request has waited.
-func (t *Throttle) Tell(waited func(seconds float64)) { t.told.Store(&waited) }
+func (t *Throttle) Tell(waited func(seconds float64)) { t.observe.Store(&waited) }
 
 // Wait implements flowcontrol.RateLimiter.
 func (t *Throttle) Wait(ctx context.Context) error {
 	began := time.Now()
 	err := t.RateLimiter.Wait(ctx)
-	if told := t.told.Load(); told != nil {
-		(*told)(time.Since(began).Seconds())
+	if observe := t.observe.Load(); observe != nil {
+		(*observe)(time.Since(began).Seconds())
 	}
 	return err
 }

@@ -27,16 +27,16 @@ import (
 type copier struct {
 	scriptedDriver
 
-	guard    sync.Mutex
+	mu       sync.Mutex
 	create   func(*csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error)
 	requests []*csi.CreateVolumeRequest
 	deleted  []string
 }
 
 func (d *copier) CreateVolume(_ context.Context, r *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
-	d.guard.Lock()
+	d.mu.Lock()
 	d.requests = append(d.requests, r)
-	d.guard.Unlock()
+	d.mu.Unlock()
 	if d.create != nil {
 		return d.create(r)
 	}
@@ -44,15 +44,15 @@ func (d *copier) CreateVolume(_ context.Context, r *csi.CreateVolumeRequest) (*c
 }
 
 func (d *copier) DeleteVolume(_ context.Context, r *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
-	d.guard.Lock()
-	defer d.guard.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.deleted = append(d.deleted, r.GetVolumeId())
 	return &csi.DeleteVolumeResponse{}, nil
 }
 
 func (d *copier) last() *csi.CreateVolumeRequest {
-	d.guard.Lock()
-	defer d.guard.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if len(d.requests) == 0 {
 		return nil
 	}
@@ -244,8 +244,8 @@ func TestMigratedVolumes(t *testing.T) {
 	}
 	c.remove(data, cloned)
 	c.nothingOf(data, cloned)
-	d.guard.Lock()
-	defer d.guard.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if len(d.requests) != 2 || len(d.deleted) != 2 || !slices.Contains(d.deleted, handle) {
 		t.Errorf("M-6: %d volumes were made, deleted are %v", len(d.requests), d.deleted)
 	}

@@ -170,8 +170,8 @@ func TestRevokedGrantLosesNoVolume(t *testing.T) {
 				c.remove(claim)
 			}
 			rolestest.Eventually(t, "the volume is deleted", func() error {
-				d.guard.Lock()
-				defer d.guard.Unlock()
+				d.mu.Lock()
+				defer d.mu.Unlock()
 				if !slices.Contains(d.deleted, handle) {
 					return errors.Join(errors.New("not yet"), fmt.Errorf("%v", d.deleted))
 				}

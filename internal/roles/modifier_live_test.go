@@ -22,14 +22,14 @@ import (
 type modifier struct {
 	scriptedDriver
 
-	guard  sync.Mutex
+	mu     sync.Mutex
 	answer map[string]codes.Code // by tier; OK for those that are not here
 	tiers  []string
 }
 
 func (m *modifier) ControllerModifyVolume(_ context.Context, r *csi.ControllerModifyVolumeRequest) (*csi.ControllerModifyVolumeResponse, error) {
-	m.guard.Lock()
-	defer m.guard.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	tier := r.GetMutableParameters()["tier"]
 	m.tiers = append(m.tiers, tier)
 	if code := m.answer[tier]; code != codes.OK {
@@ -39,14 +39,14 @@ func (m *modifier) ControllerModifyVolume(_ context.Context, r *csi.ControllerMo
 }
 
 func (m *modifier) set(tier string, code codes.Code) {
-	m.guard.Lock()
-	defer m.guard.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.answer[tier] = code
 }
 
 func (m *modifier) asked() string {
-	m.guard.Lock()
-	defer m.guard.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	return fmt.Sprint(m.tiers)
 }
 
@@ -156,8 +156,8 @@ func TestModifierFinishesWhatIsUncertain(t *testing.T) {
 	})
 	m.set("slow", codes.OK)
 	await(p, "the claim has the class that it names now", claim, hasClass("fast"))
-	m.guard.Lock()
-	defer m.guard.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for i, tier := range m.tiers {
 		if tier == "fast" && i != len(m.tiers)-1 {
 			t.Errorf("the driver was asked for %v", m.tiers)

@@ -33,7 +33,7 @@ func ExitCode(err error) int {
 	if _, unknown := errors.AsType[cli.UnknownGateError](err); unknown {
 		return 255
 	}
-	if answer, told := errors.AsType[explain.ExitError](err); told {
+	if answer, isExit := errors.AsType[explain.ExitError](err); isExit {
 		return answer.ExitCode()
 	}
 	if _, unparsed := errors.AsType[cli.SyntaxError](err); unparsed {

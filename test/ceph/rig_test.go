@@ -128,7 +128,7 @@ func (r *rig) restart() {
 	r.fuse = mapping.NewFuse(tools)
 	b, err := driverceph.New(driverceph.Config{
 		StateDir: filepath.Join(r.dir, "state"), ConfDir: shared.ConfDir(), Tools: tools, Grace: r.grace,
-		Ways: []mapping.Way{&mapping.Kernel{Tools: tools, Sys: "/sys"}, &mapping.NBD{Tools: tools, Sys: "/sys"}, r.fuse},
+		Mappers: []mapping.Mapper{&mapping.Kernel{Tools: tools, Sys: "/sys"}, &mapping.NBD{Tools: tools, Sys: "/sys"}, r.fuse},
 	})
 	if err == nil {
 		err = b.Recover(r.t.Context())

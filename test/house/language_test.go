@@ -40,7 +40,8 @@ var banned = []struct {
 // exceptions are the other senses of such words.
 var exceptions = []*regexp.Regexp{
 	regexp.MustCompile(`(user\.Lookup\(|"userID": )"nobody"`), // the account of Unix systems
-	regexp.MustCompile(`\bHandOver\b`),                        // the action and the interface of the binder
+	regexp.MustCompile(`\bhttp\.NoBody\b`),
+	regexp.MustCompile(`\bHandOver\b`), // the action and the interface of the binder
 }
 
 // word matches whole words in either case.

@@ -94,11 +94,11 @@ func (w *world) control(api *rest.Config) {
 		Workers: 16, Backoff: reconcile.Backoff{First: 100 * time.Millisecond, Most: time.Second}, Clock: clock.RealClock{}, Events: events,
 		Decided: telemetry.NewCounter(prometheus.NewRegistry(), telemetry.MetricDecisions),
 	}
-	guard := protection.Config{Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(), Status: mgr.GetClient().Status(), Settings: settings}
+	config := protection.Config{Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(), Status: mgr.GetClient().Status(), Settings: settings}
 	for _, c := range []interface {
 		AddTo(ctx context.Context, mgr manager.Manager) error
 	}{
-		protection.NewClaims(guard), protection.NewUnused(guard), protection.NewVolumes(guard), protection.NewClasses(guard),
+		protection.NewClaims(config), protection.NewUnused(config), protection.NewVolumes(config), protection.NewClasses(config),
 		expand.New(expand.Config{Cached: mgr.GetClient(), Writer: mgr.GetClient(), Settings: settings}),
 		ephemeral.New(ephemeral.Config{Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(), Settings: settings}),
 	} {
@@ -220,8 +220,8 @@ func (w *world) eventually(what string, holds func() bool) {
 	w.t.Fatalf("in vain: %s", what)
 }
 
-// told returns the number of events with this reason and message about an object.
-func (w *world) told(about, reason, message string) int {
+// events returns the number of events with this reason and message about an object.
+func (w *world) events(about, reason, message string) int {
 	w.t.Helper()
 	var events corev1.EventList
 	if err := w.List(w.t.Context(), &events, client.InNamespace("default")); err != nil {

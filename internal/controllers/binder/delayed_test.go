@@ -58,13 +58,13 @@ func TestHandOver(t *testing.T) {
 		if own.last() != "d" {
 			t.Errorf("given %q", own.last())
 		}
-		w.told()
+		w.events()
 		p.api.take()
 		own.cease()
 		p.Recheck("d")
 		w.settle()
 		w.did(p, "1 claim")
-		w.told("d Normal ExternalProvisioning Waiting for a volume to be created either by the external pr")
+		w.events("d Normal ExternalProvisioning Waiting for a volume to be created either by the external pr")
 	})
 }
 
@@ -89,20 +89,20 @@ func TestDelayed(t *testing.T) {
 		claim := liveClaim("c", "late")
 		w.create(class, claim, liveVolume("v", "late"))
 		w.expect("c Pending; v Available")
-		w.told("c Normal WaitForFirstConsumer waiting for first consumer to be created before binding")
+		w.events("c Normal WaitForFirstConsumer waiting for first consumer to be created before binding")
 		pod := func(name string) *corev1.Pod { return podUsing(name, "c") }
 		w.create(pod("a"))
-		w.told("c Normal WaitForPodScheduled waiting for pod a to be scheduled")
+		w.events("c Normal WaitForPodScheduled waiting for pod a to be scheduled")
 		w.create(pod("b"))
-		w.told("c Normal WaitForPodScheduled waiting for pods a,b to be scheduled")
+		w.events("c Normal WaitForPodScheduled waiting for pods a,b to be scheduled")
 		edit(w, pod("a"), func(p *corev1.Pod) { p.Spec.NodeName = "n1" })
-		w.told("c Normal WaitForPodScheduled waiting for pod b to be scheduled")
+		w.events("c Normal WaitForPodScheduled waiting for pod b to be scheduled")
 		w.unscheduled(pod("b"), "0/3 nodes are available")
-		w.told("c Normal WaitForPodScheduled waiting for pod b to be scheduled (b: 0/3 nodes are availabl")
+		w.events("c Normal WaitForPodScheduled waiting for pod b to be scheduled (b: 0/3 nodes are availabl")
 		w.unscheduled(pod("b"), "0/4 nodes are available") // a scheduler says much
-		w.told()
+		w.events()
 		w.remove(pod("b"))
-		w.told("c Normal WaitForFirstConsumer waiting for first consumer to be created before binding: pod") // 8.21
+		w.events("c Normal WaitForFirstConsumer waiting for first consumer to be created before binding: pod") // 8.21
 		if own.last() != "" {
 			t.Error("given before it has a node")
 		}

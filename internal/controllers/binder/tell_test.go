@@ -18,7 +18,7 @@ func TestEventsOfEachPhase(t *testing.T) {
 		name   string
 		policy corev1.PersistentVolumeReclaimPolicy
 		reuse  string
-		told   string
+		event  string
 	}{
 		{"failed", corev1.PersistentVolumeReclaimRecycle, "", "v Warning VolumeFailedRecycle No recycler plugin found for the volume!"},
 		{"released", corev1.PersistentVolumeReclaimRetain, "", `v Normal VolumeReleased Claim "default/c" is gone. The volume is kept with its data,`},
@@ -37,9 +37,9 @@ func TestEventsOfEachPhase(t *testing.T) {
 					claim := liveClaim("c", "a")
 					w.create(claim)
 					w.expect("c Bound v; v Bound c")
-					w.told()
+					w.events()
 					w.remove(claim)
-					w.told(tc.told)
+					w.events(tc.event)
 					if now := apiserver.Objects(w.server, v)[0]; now.Spec.ClaimRef != nil {
 						edit(w, v, func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = nil })
 					}
@@ -60,25 +60,25 @@ func TestEventsOfEachReasonToWait(t *testing.T) {
 		const alone, scheduled = "c Normal WaitForFirstConsumer waiting for first consumer to be created before binding",
 			"c Normal WaitForPodScheduled waiting for pod p to be scheduled"
 		w.create(class, liveClaim("c", "late"))
-		w.told(alone)
+		w.events(alone)
 		for range 3 {
 			w.create(podUsing("p", "c"))
-			w.told(scheduled)
+			w.events(scheduled)
 			p.enqueue(p.objectStore.keys())
 			w.settle()
-			w.told()
+			w.events()
 			w.remove(podUsing("p", "c"))
-			w.told(alone)
+			w.events(alone)
 		}
 		raw := provisioned("v", apiserver.Objects(w.server, liveClaim("c", ""))[0])
 		raw.Spec.VolumeMode = new(corev1.PersistentVolumeBlock)
 		w.create(raw)
-		w.told("v Warning VolumeMismatch Cannot bind PersistentVolume to requested PersistentVolumeCl", "c Warning VolumeMismatch Cannot bind PersistentVolume \"v\" to requested PersistentVolu")
+		w.events("v Warning VolumeMismatch Cannot bind PersistentVolume to requested PersistentVolumeCl", "c Warning VolumeMismatch Cannot bind PersistentVolume \"v\" to requested PersistentVolu")
 		for range 3 {
 			p.enqueue(p.objectStore.keys())
 			time.Sleep(time.Second)
 		}
-		w.told()
+		w.events()
 	})
 }
 
@@ -89,15 +89,15 @@ func TestEventsAreToldOnce(t *testing.T) {
 		p := w.start()
 		w.create(liveClaim("c", ""))
 		const text = "c Normal FailedBinding no persistent volumes available for this claim and no storag"
-		w.told(text)
+		w.events(text)
 		for range 10 {
 			p.enqueue(p.objectStore.keys())
 			w.settle()
 		}
-		w.told()
+		w.events()
 		time.Sleep(reconcile.TellAgain)
 		p.enqueue(p.objectStore.keys())
 		w.settle()
-		w.told(text)
+		w.events(text)
 	})
 }

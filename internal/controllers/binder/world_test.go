@@ -201,8 +201,8 @@ func (w *testCluster) did(p *process, want string) {
 	}
 }
 
-// told compares the events since the last time.
-func (w *testCluster) told(want ...string) {
+// events compares the events since the last time.
+func (w *testCluster) events(want ...string) {
 	w.Helper()
 	if got := w.events.take(); !slices.Equal(got, want) {
 		w.Errorf("told %q, want %q", got, want)

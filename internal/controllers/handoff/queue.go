@@ -17,7 +17,7 @@ type Queue struct {
 	mu      sync.Mutex
 	driver  string // of the registered provisioner; empty for none
 	given   map[types.UID]types.NamespacedName
-	told    []func(claim types.NamespacedName, uid types.UID)
+	onGive  []func(claim types.NamespacedName, uid types.UID)
 	changed []func(driver string)
 }
 
@@ -50,7 +50,7 @@ func (d *Queue) Give(claim *corev1.PersistentVolumeClaim) {
 		return
 	}
 	d.given[claim.UID] = client.ObjectKeyFromObject(claim)
-	for _, tell := range d.told {
+	for _, tell := range d.onGive {
 		tell(d.given[claim.UID], claim.UID)
 	}
 }
@@ -78,7 +78,7 @@ func (d *Queue) Subscribe(tell func(claim types.NamespacedName, uid types.UID)) 
 	for uid, claim := range d.given {
 		tell(claim, uid)
 	}
-	d.told = append(d.told, tell)
+	d.onGive = append(d.onGive, tell)
 }
 
 // OnChange calls tell when the result of [Queue.Takes] changes for a driver.

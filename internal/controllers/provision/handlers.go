@@ -58,7 +58,7 @@ func (c *Controller) logOutdated(ctx context.Context, class *storagev1.StorageCl
 	if class.Provisioner != c.Driver.Name || len(outdated) == 0 {
 		return
 	}
-	if _, told := c.outdated.LoadOrStore(class.UID, true); told {
+	if _, known := c.outdated.LoadOrStore(class.UID, true); known {
 		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(outdated)) {

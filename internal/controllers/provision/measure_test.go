@@ -50,7 +50,7 @@ func TestAttemptsAreCounted(t *testing.T) {
 			r.driver.create = tc.code
 			r.run(t)
 			if got := r.claim(t).Annotations[names.AnnSelectedNode]; got != tc.node {
-				t.Errorf("selected node %q, want %q; told %q", got, tc.node, r.told)
+				t.Errorf("selected node %q, want %q; events %q", got, tc.node, r.events)
 			}
 			succeeded := counted(t, r.metrics, "controller_persistentvolumeclaim_provision_total")
 			failed := counted(t, r.metrics, "controller_persistentvolumeclaim_provision_failed_total")

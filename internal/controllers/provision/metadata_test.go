@@ -45,7 +45,7 @@ func TestNamespaceLabelsGoToTheDriver(t *testing.T) {
 		return nil
 	}
 	r.run(t)
-	if said := strings.Join(r.told, "\n"); d.parameters != nil || !strings.Contains(said, "Warning ProvisioningFailed") || !strings.Contains(said, "resources [namespaces]") {
+	if said := strings.Join(r.events, "\n"); d.parameters != nil || !strings.Contains(said, "Warning ProvisioningFailed") || !strings.Contains(said, "resources [namespaces]") {
 		t.Errorf("U-51 forbidden: told %v, %q", d.parameters, said)
 	}
 	r.refuse = nil

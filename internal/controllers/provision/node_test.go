@@ -84,7 +84,7 @@ func TestSelectionOfANodeThatIsGone(t *testing.T) {
 			}
 			r.run(t)
 			if got := r.claim(t).Annotations[names.AnnSelectedNode]; got != tc.left || len(r.driver.created) != tc.created {
-				t.Errorf("selected node %q, CreateVolume %d times; want %q, %d; told %q", got, len(r.driver.created), tc.left, tc.created, r.told)
+				t.Errorf("selected node %q, CreateVolume %d times; want %q, %d; events %q", got, len(r.driver.created), tc.left, tc.created, r.events)
 			}
 		})
 	}

@@ -128,7 +128,7 @@ func TestProvisioningReadsAndWritesNothingElse(t *testing.T) {
 	r.run(t)
 	var pv corev1.PersistentVolume
 	if err := r.api.Get(t.Context(), client.ObjectKey{Name: "pvc-u"}, &pv); err != nil || len(r.driver.created) != 1 {
-		t.Fatalf("C-114: %v, %d calls, told %q", err, len(r.driver.created), r.told)
+		t.Fatalf("C-114: %v, %d calls, events %q", err, len(r.driver.created), r.events)
 	}
 	if diff := cmp.Diff(before, r.claim(t)); diff != "" {
 		t.Errorf("C-84: the claim was written:\n%s", diff)

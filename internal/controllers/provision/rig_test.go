@@ -86,14 +86,14 @@ type rig struct {
 	metrics *prometheus.Registry
 	refuse  func(client.Object) error // of a read of the API server
 
-	mu   sync.Mutex
-	said strings.Builder // log and events
-	told []string        // events
+	mu     sync.Mutex
+	said   strings.Builder // log and events
+	events []string        // events
 }
 
 func (r *rig) Event(_ runtime.Object, kind, reason, message string) {
 	r.say(kind, reason, message)
-	r.told = append(r.told, kind+" "+reason+" "+message)
+	r.events = append(r.events, kind+" "+reason+" "+message)
 }
 
 func (r *rig) say(words ...string) {

@@ -53,8 +53,8 @@ func TestSecretValuesStayInTheCall(t *testing.T) {
 			if !strings.Contains(r.said.String(), "csi request") {
 				t.Error("the log is not captured")
 			}
-			if last := r.told[len(r.told)-1]; !strings.Contains(last, tc.event) || strings.HasPrefix(last, "Warning") != (tc.event != "") {
-				t.Errorf("told %q", r.told)
+			if last := r.events[len(r.events)-1]; !strings.Contains(last, tc.event) || strings.HasPrefix(last, "Warning") != (tc.event != "") {
+				t.Errorf("events %q", r.events)
 			}
 			if len(r.records) != 1 || r.records[0].Request.GetSecrets() != nil {
 				t.Errorf("recorded %v", r.records)
@@ -75,8 +75,8 @@ func TestFinalErrorIsLoggedWithItsCode(t *testing.T) {
 		r := newRig(t)
 		r.driver.create, r.driver.echo = code, func(s map[string]string) string { return "no " + s["password"] }
 		r.run(t)
-		if got := r.told[len(r.told)-1]; got != want {
-			t.Errorf("told %q, want %q", got, want)
+		if got := r.events[len(r.events)-1]; got != want {
+			t.Errorf("events %q, want %q", got, want)
 		}
 	}
 }
@@ -121,8 +121,8 @@ func TestUnreadableSecrets(t *testing.T) {
 			if len(r.driver.created) > 0 || len(r.records) > 0 {
 				t.Errorf("called %d times, recorded %d", len(r.driver.created), len(r.records))
 			}
-			if tc.event == "" && len(r.told) > 0 || tc.event != "" && !strings.Contains(strings.Join(r.told, "\n"), tc.event) {
-				t.Errorf("told %q", r.told)
+			if tc.event == "" && len(r.events) > 0 || tc.event != "" && !strings.Contains(strings.Join(r.events, "\n"), tc.event) {
+				t.Errorf("events %q", r.events)
 			}
 		})
 	}
@@ -157,8 +157,8 @@ func TestSecretThatIsNotUTF8(t *testing.T) {
 	if again := r.run(t); again == 0 || len(r.driver.created) > 0 || r.journal.Len() != 0 {
 		t.Errorf("again in %s, called %d times, %d left in the journal", again, len(r.driver.created), r.journal.Len())
 	}
-	if last := r.told[len(r.told)-1]; !strings.HasPrefix(last, "Warning ProvisioningFailed") || !strings.Contains(last, `"vault/create"`) || !strings.Contains(last, `"key.der"`) {
-		t.Errorf("told %q", last)
+	if last := r.events[len(r.events)-1]; !strings.HasPrefix(last, "Warning ProvisioningFailed") || !strings.Contains(last, `"vault/create"`) || !strings.Contains(last, `"key.der"`) {
+		t.Errorf("events %q", last)
 	}
 	r.silent(t)
 }
@@ -194,7 +194,7 @@ func TestNoSecretNoRead(t *testing.T) {
 	r := newRig(t, func(class *storagev1.StorageClass) { class.Parameters = nil })
 	r.refuse = refuseSecrets(errors.New("asked for a secret"))
 	if again := r.run(t); again != 0 || len(r.driver.created) != 1 {
-		t.Errorf("again in %s, created %d: %q", again, len(r.driver.created), r.told)
+		t.Errorf("again in %s, created %d: %q", again, len(r.driver.created), r.events)
 	}
 }
 

@@ -57,12 +57,12 @@ type rig struct {
 	api      client.Client
 	driver   *driver
 	clock    *clocktesting.FakeClock
-	told     []string
+	events   []string
 }
 
 // Event implements the recorder of events.
 func (r *rig) Event(_ runtime.Object, _, reason, message string) {
-	r.told = append(r.told, reason+" "+message)
+	r.events = append(r.events, reason+" "+message)
 }
 
 func newRig(forget bool, objects ...client.Object) *rig {
@@ -183,7 +183,7 @@ func TestReap(t *testing.T) {
 			r.driver.fails = tc.fails
 			r.later(t, tc.after)
 			if len(r.driver.deleted) != tc.calls || r.isThere(t) != tc.stays {
-				t.Errorf("DeleteVolume %q, the PersistentVolume is there: %v, told %q", r.driver.deleted, r.isThere(t), r.told)
+				t.Errorf("DeleteVolume %q, the PersistentVolume is there: %v, events %q", r.driver.deleted, r.isThere(t), r.events)
 			}
 		})
 	}

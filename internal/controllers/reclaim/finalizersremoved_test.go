@@ -261,8 +261,8 @@ func TestAbandonedVolumeIsReported(t *testing.T) {
 				t.Errorf("enqueues: %t", got)
 			}
 			r.run(t)
-			if told := strings.Join(r.told, " "); strings.Contains(told, "Warning VolumeFailedDelete") != tc.told || strings.Contains(told, `"h"`) != tc.told {
-				t.Errorf("told %q", told)
+			if told := strings.Join(r.events, " "); strings.Contains(told, "Warning VolumeFailedDelete") != tc.told || strings.Contains(told, `"h"`) != tc.told {
+				t.Errorf("events %q", told)
 			}
 			if len(r.driver.deleted)+len(r.writes) > 0 {
 				t.Errorf("called %d times, wrote %q", len(r.driver.deleted), r.writes)
@@ -292,7 +292,7 @@ func TestDeletionWithoutAResponse(t *testing.T) {
 	if err := r.api.Get(t.Context(), client.ObjectKey{Name: "pv"}, pv); err != nil || pv.DeletionTimestamp == nil {
 		t.Fatalf("the object: %+v, %v", pv.ObjectMeta, err)
 	}
-	if len(r.driver.deleted) != 1 || len(r.told) > 0 {
-		t.Errorf("called %d times, told %q", len(r.driver.deleted), r.told)
+	if len(r.driver.deleted) != 1 || len(r.events) > 0 {
+		t.Errorf("called %d times, events %q", len(r.driver.deleted), r.events)
 	}
 }

@@ -152,7 +152,7 @@ func TestSameHandleIsReadLive(t *testing.T) {
 			r := newRig(nil, objects...)
 			r.Cached = newRig(nil, releasedVolume(), other).api
 			if r.run(t); len(r.driver.deleted) != tc.want {
-				t.Errorf("called %d times, want %d; told %q", len(r.driver.deleted), tc.want, r.told)
+				t.Errorf("called %d times, want %d; events %q", len(r.driver.deleted), tc.want, r.events)
 			}
 		})
 	}
@@ -165,6 +165,6 @@ func TestFailedSameHandlesDoNotBlockEachOther(t *testing.T) {
 	other.Name, other.UID, other.Finalizers = "same-handle", "v", []string{names.FinalizerVolume}
 	r := newRig(nil, releasedVolume(phase(corev1.VolumeFailed)), other)
 	if again := r.run(t); again != 0 || len(r.driver.deleted) != 1 {
-		t.Errorf("again in %s, called %d times, told %q", again, len(r.driver.deleted), r.told)
+		t.Errorf("again in %s, called %d times, events %q", again, len(r.driver.deleted), r.events)
 	}
 }

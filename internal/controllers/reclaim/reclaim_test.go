@@ -39,7 +39,7 @@ func TestReclaimWrites(t *testing.T) {
 		t.Run(tc.row, func(t *testing.T) {
 			r := newRig(nil, tc.pv)
 			if again := r.run(t); again != 0 {
-				t.Errorf("again in %s: %q", again, r.told)
+				t.Errorf("again in %s: %q", again, r.events)
 			}
 			if !slices.Equal(r.writes, tc.want) || len(r.driver.deleted) != tc.calls || len(r.reads) > 0 {
 				t.Errorf("wrote %q, read %q, called %d times", r.writes, r.reads, len(r.driver.deleted))
@@ -117,13 +117,13 @@ func TestSecretsForDeletion(t *testing.T) {
 			r := newRig(tc.refuse, tc.objects...)
 			again := r.run(t)
 			if tc.event != "" {
-				if again == 0 || len(r.driver.deleted) > 0 || !strings.Contains(strings.Join(r.told, "\n"), tc.event) {
-					t.Errorf("again in %s, called %d times, told %q", again, len(r.driver.deleted), r.told)
+				if again == 0 || len(r.driver.deleted) > 0 || !strings.Contains(strings.Join(r.events, "\n"), tc.event) {
+					t.Errorf("again in %s, called %d times, events %q", again, len(r.driver.deleted), r.events)
 				}
 				return
 			}
 			if len(r.driver.deleted) != 1 || (r.driver.deleted[0].GetSecrets()["password"] == marker) != tc.secret {
-				t.Errorf("the driver got %v; told %q", r.driver.deleted, r.told)
+				t.Errorf("the driver got %v; events %q", r.driver.deleted, r.events)
 			}
 		})
 	}
@@ -134,8 +134,8 @@ func TestDeletionSecretIsNotLogged(t *testing.T) {
 	r := newRig(nil, releasedVolume(annotate("s", "vault")), vault())
 	r.driver.fail = status.Error(codes.Unauthenticated, "cannot log in with "+marker)
 	r.run(t)
-	if told := strings.Join(r.told, "\n"); strings.Contains(told, marker) || !strings.Contains(told, "cannot log in with [redacted]") {
-		t.Errorf("told %q", told)
+	if told := strings.Join(r.events, "\n"); strings.Contains(told, marker) || !strings.Contains(told, "cannot log in with [redacted]") {
+		t.Errorf("events %q", told)
 	}
 }
 
@@ -176,8 +176,8 @@ func TestSameHandleIsFound(t *testing.T) {
 	foreign := other.DeepCopy()
 	foreign.Name, foreign.Spec.CSI.Driver = "foreign", "another.driver"
 	r := newRig(nil, releasedVolume(), other, foreign)
-	if again := r.run(t); again == 0 || len(r.driver.deleted) > 0 || !strings.Contains(r.told[0], `"same-handle"`) {
-		t.Errorf("again in %s, called %d times, told %q", again, len(r.driver.deleted), r.told)
+	if again := r.run(t); again == 0 || len(r.driver.deleted) > 0 || !strings.Contains(r.events[0], `"same-handle"`) {
+		t.Errorf("again in %s, called %d times, events %q", again, len(r.driver.deleted), r.events)
 	}
 	if got := r.fromSameHandle(t.Context(), other); !slices.Equal(got, []string{"pv"}) {
 		t.Errorf("the end of the other enqueues %q", got)
@@ -200,8 +200,8 @@ func attachment(name, volume string) *storagev1.VolumeAttachment {
 func TestAttachments(t *testing.T) {
 	first, last := attachment("1", "pv"), attachment("2", "pv")
 	r := newRig(nil, releasedVolume(), first, last, attachment("3", "another"), attachment("4", ""))
-	if again := r.run(t); again != 0 || len(r.driver.deleted) > 0 || len(r.told) != 1 || !strings.Contains(r.told[0], "Normal VolumeDelete persistentvolume pv is still attached to node node-1, node-2") {
-		t.Fatalf("again in %s, called %d times, told %q", again, len(r.driver.deleted), r.told)
+	if again := r.run(t); again != 0 || len(r.driver.deleted) > 0 || len(r.events) != 1 || !strings.Contains(r.events[0], "Normal VolumeDelete persistentvolume pv is still attached to node node-1, node-2") {
+		t.Fatalf("again in %s, called %d times, events %q", again, len(r.driver.deleted), r.events)
 	}
 	for i, a := range []*storagev1.VolumeAttachment{first, last} {
 		if err := r.api.Delete(t.Context(), a); err != nil {

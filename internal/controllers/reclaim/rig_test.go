@@ -54,11 +54,11 @@ type rig struct {
 	api    client.Client
 	writes []string
 	reads  []string // of the API server, not of the cache
-	told   []string
+	events []string
 }
 
 func (r *rig) Event(_ runtime.Object, kind, reason, message string) {
-	r.told = append(r.told, kind+" "+reason+" "+message)
+	r.events = append(r.events, kind+" "+reason+" "+message)
 }
 
 func testDriver() corereclaim.Driver {

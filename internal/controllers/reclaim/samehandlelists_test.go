@@ -40,8 +40,8 @@ func TestSameHandleNotInTheCache(t *testing.T) {
 			r.Cached = newRig(nil, releasedVolume()).api
 			r.observedReleases.forget(releasedVolume())
 			r.run(t)
-			if told := strings.Join(r.told, " "); len(r.driver.deleted) != tc.calls || !strings.Contains(told, tc.told) {
-				t.Errorf("called %d times, want %d; told %q", len(r.driver.deleted), tc.calls, told)
+			if told := strings.Join(r.events, " "); len(r.driver.deleted) != tc.calls || !strings.Contains(told, tc.told) {
+				t.Errorf("called %d times, want %d; events %q", len(r.driver.deleted), tc.calls, told)
 			}
 		})
 	}
@@ -52,8 +52,8 @@ func TestAttachedSameHandleNotInTheCache(t *testing.T) {
 	r := newRig(nil, releasedVolume(), sameHandle())
 	r.Cached = newRig(nil, releasedVolume(), attachment("1", "same-handle")).api
 	r.observedReleases.forget(releasedVolume())
-	if again := r.run(t); again != 0 || len(r.driver.deleted) > 0 || !strings.Contains(strings.Join(r.told, " "), "still attached to node node-1") {
-		t.Errorf("again in %s, called %d times, told %q", again, len(r.driver.deleted), r.told)
+	if again := r.run(t); again != 0 || len(r.driver.deleted) > 0 || !strings.Contains(strings.Join(r.events, " "), "still attached to node node-1") {
+		t.Errorf("again in %s, called %d times, events %q", again, len(r.driver.deleted), r.events)
 	}
 }
 

@@ -26,8 +26,8 @@ func sameHandle(edits ...func(*corev1.PersistentVolume)) *corev1.PersistentVolum
 func TestAttachedSameHandle(t *testing.T) {
 	held := attachment("1", "same-handle")
 	r := newRig(nil, releasedVolume(), sameHandle(), held)
-	if again := r.run(t); again != 0 || len(r.driver.deleted) > 0 || !strings.Contains(strings.Join(r.told, " "), "still attached to node node-1") {
-		t.Errorf("again in %s, called %d times, told %q", again, len(r.driver.deleted), r.told)
+	if again := r.run(t); again != 0 || len(r.driver.deleted) > 0 || !strings.Contains(strings.Join(r.events, " "), "still attached to node node-1") {
+		t.Errorf("again in %s, called %d times, events %q", again, len(r.driver.deleted), r.events)
 	}
 	if got := r.fromAttachment(t.Context(), held); !slices.Equal(got, []string{"same-handle", "pv"}) {
 		t.Errorf("the end of the attachment enqueues %q", got)
@@ -51,8 +51,8 @@ func TestSameHandleWithoutAWatch(t *testing.T) {
 	r.Cached = cached
 	other.ResourceVersion = "1000000"
 	r.Volumes.Wrote(other)
-	if r.run(t); len(r.driver.deleted) > 0 || !strings.Contains(strings.Join(r.told, " "), `"same-handle"`) {
-		t.Errorf("called %d times, told %q", len(r.driver.deleted), r.told)
+	if r.run(t); len(r.driver.deleted) > 0 || !strings.Contains(strings.Join(r.events, " "), `"same-handle"`) {
+		t.Errorf("called %d times, events %q", len(r.driver.deleted), r.events)
 	}
 	if all, err := r.Sharing(t.Context(), "h"); err != nil || len(all) != 2 {
 		t.Errorf("%d share the handle, %v", len(all), err)
@@ -71,8 +71,8 @@ func TestSameHandleOfAnotherNode(t *testing.T) {
 	isHere := func(pv *corev1.PersistentVolume) bool { return pv.Name == "pv" }
 	r.AllVolumes = r.api
 	r.Live, r.Cached = kube.SomeVolumes(r.api, isHere), kube.SomeVolumes(r.api, isHere)
-	if r.run(t); len(r.driver.deleted) > 0 || !strings.Contains(strings.Join(r.told, " "), `"same-handle"`) {
-		t.Errorf("called %d times, told %q", len(r.driver.deleted), r.told)
+	if r.run(t); len(r.driver.deleted) > 0 || !strings.Contains(strings.Join(r.events, " "), `"same-handle"`) {
+		t.Errorf("called %d times, events %q", len(r.driver.deleted), r.events)
 	}
 	if all, err := r.Sharing(t.Context(), "h"); err != nil || len(all) != 2 {
 		t.Errorf("%d share the handle, %v", len(all), err)

@@ -21,8 +21,8 @@ func TestSecretThatIsNotUTF8(t *testing.T) {
 	if again := r.run(t); again == 0 || len(r.driver.deleted) > 0 {
 		t.Errorf("again in %s, called %d times", again, len(r.driver.deleted))
 	}
-	told := strings.Join(r.told, "\n")
+	told := strings.Join(r.events, "\n")
 	if !strings.Contains(told, `"vault/delete"`) || !strings.Contains(told, `"key.der"`) || strings.Contains(told, marker) {
-		t.Errorf("told %q", told)
+		t.Errorf("events %q", told)
 	}
 }

@@ -31,15 +31,15 @@ func DecideAndMeasure(s Snapshot, now time.Time) (Verdict, Measured) {
 
 // OnNode returns what [Decide] says of one node, and what it tells the pods there that need the
 // volume in an event of a failure. Both are zero where nothing is left to do.
-func OnNode(s Snapshot, node string, now time.Time) (decided verdict.Finding, told string) {
+func OnNode(s Snapshot, node string, now time.Time) (decided verdict.Finding, message string) {
 	p := planFor(s, now)
-	return p.about[node], p.told[node]
+	return p.about[node], p.messages[node]
 }
 
 func planFor(s Snapshot, now time.Time) *plan {
 	p := &plan{
 		Snapshot: s, now: now, wants: s.wanted(), here: map[string]*storagev1.VolumeAttachment{},
-		about: map[string]verdict.Finding{}, told: map[string]string{},
+		about: map[string]verdict.Finding{}, messages: map[string]string{},
 	}
 	for _, va := range s.Attachments {
 		p.here[va.Spec.NodeName] = va
@@ -71,9 +71,9 @@ type plan struct {
 	begun   verdict.Finding // the first action's
 	waits   []wait
 
-	node  string                     // that is being decided about
-	about map[string]verdict.Finding // the first finding of each node
-	told  map[string]string          // the failure that the events of a node's pods have
+	node     string                     // that is being decided about
+	about    map[string]verdict.Finding // the first finding of each node
+	messages map[string]string          // the failure that the events of a node's pods have
 
 	measured Measured
 }
@@ -115,7 +115,7 @@ func (p *plan) act(reason verdict.Reason, message string, actions ...Action) {
 	}
 	for _, a := range actions {
 		if tell, tells := a.(Tell); tells && tell.Event == Failed {
-			p.told[p.node] = tell.Message
+			p.messages[p.node] = tell.Message
 		}
 	}
 	p.actions = append(p.actions, actions...)

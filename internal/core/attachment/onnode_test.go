@@ -11,11 +11,11 @@ import (
 func TestOnNode(t *testing.T) {
 	elsewhere := world(pod("a"), pod("b"), va("b", attached), listed("b"))
 	for _, tc := range []struct {
-		row    string
-		s      Snapshot
-		node   string
-		reason verdict.Reason
-		told   string // part of it
+		row     string
+		s       Snapshot
+		node    string
+		reason  verdict.Reason
+		message string // part of it
 	}{
 		{"4.8 another node has it", elsewhere, "a", verdict.MultiAttach, "Volume is already used by pod(s) p1"},
 		{"4.8 the other node", elsewhere, "b", "", ""},
@@ -25,9 +25,9 @@ func TestOnNode(t *testing.T) {
 		{"4.4 in use elsewhere", world(pod("a"), va("b", attached), inUse("b")), "b", verdict.DetachAwaitsUnmount, ""},
 		{"4.2 an unmanaged node", world(pod("a"), unmanaged("a")), "a", "", ""},
 	} {
-		decided, told := OnNode(tc.s, tc.node, start)
-		if decided.Reason != tc.reason || (told == "") != (tc.told == "") || !strings.Contains(told, tc.told) {
-			t.Errorf("%s: %+v, told %q; want %s, %q", tc.row, decided, told, tc.reason, tc.told)
+		decided, message := OnNode(tc.s, tc.node, start)
+		if decided.Reason != tc.reason || (message == "") != (tc.message == "") || !strings.Contains(message, tc.message) {
+			t.Errorf("%s: %+v, message %q; want %s, %q", tc.row, decided, message, tc.reason, tc.message)
 		}
 	}
 }

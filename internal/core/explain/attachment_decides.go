@@ -17,13 +17,13 @@ import (
 // what it tells the pods there. Where that is not known, unread says what is missing.
 func (c *Cluster) decideAttachment(
 	pv *corev1.PersistentVolume, node string, about Ref,
-) (decided verdict.Finding, told string, unread []Evidence) {
+) (decided verdict.Finding, message string, unread []Evidence) {
 	s, missing, err := c.Gather.Attachment(attachment.Key{Driver: pv.Spec.CSI.Driver, Handle: pv.Spec.CSI.VolumeHandle})
 	if unread = c.undecided(about, missing, err); unread != nil {
 		return decided, "", unread
 	}
-	decided, told = attachment.OnNode(s, node, c.Now)
-	return decided, told, nil
+	decided, message = attachment.OnNode(s, node, c.Now)
+	return decided, message, nil
 }
 
 // publishRefused explains a VolumeAttachment by what the driver's attacher decides about it, if it does

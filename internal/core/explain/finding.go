@@ -71,12 +71,12 @@ type Finding struct {
 	Since *time.Time `json:"since,omitempty"`
 }
 
-// by notes the decision that the finding comes from. told is what the controller tells pods about it;
+// by notes the decision that the finding comes from. message is that of its event on the pods;
 // empty where it emits the event of the reason, or none.
-func (f Finding) by(decided verdict.Finding, told string) Finding {
+func (f Finding) by(decided verdict.Finding, message string) Finding {
 	f.Decision, f.Words, f.Event = decided.Reason, decided.Text(), verdict.Describe(decided.Reason).Event
-	if told != "" {
-		f.Words, f.Event = told, string(attachment.Failed)
+	if message != "" {
+		f.Words, f.Event = message, string(attachment.Failed)
 	}
 	return f
 }

@@ -75,10 +75,10 @@ func (c *Cluster) attaching(pod *corev1.Pod, pv *corev1.PersistentVolume, f Find
 			own = va
 		}
 	}
-	decided, told, unread := c.decideAttachment(pv, pod.Spec.NodeName, f.Object)
+	decided, message, unread := c.decideAttachment(pv, pod.Spec.NodeName, f.Object)
 	f.Evidence = append(f.Evidence, unread...)
 	if unread == nil && decided.Reason != "" {
-		f = f.by(decided, told)
+		f = f.by(decided, message)
 	}
 	switch {
 	case decided.Reason == verdict.MultiAttach:

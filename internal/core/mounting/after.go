@@ -47,7 +47,7 @@ func AfterStage(s Snapshot, use Use, failure *Failure) Verdict {
 	if _, known := s.Record.Device(use.ID.Device()); failure.isFinal() && !known {
 		actions = append(actions, CleanDevice{use})
 	}
-	return told(actions, use, event, failure.finding(verdict.StageFailed, message))
+	return refuseWithEvent(actions, use, event, failure.finding(verdict.StageFailed, message))
 }
 
 // AfterPublish says what follows a failed publication; nil after a success. A pod that has had the
@@ -65,11 +65,11 @@ func AfterPublish(use Use, before Publication, failure *Failure) Verdict {
 	if failure.isFinal() && !before.Published && use.ID.Mode == Filesystem {
 		actions = append(actions, CleanPublication{use})
 	}
-	return told(actions, use, event, failure.finding(verdict.PublishFailed, message))
+	return refuseWithEvent(actions, use, event, failure.finding(verdict.PublishFailed, message))
 }
 
-// told ends with a refusal that the pod's user reads in an event.
-func told(actions []Action, use Use, event string, f verdict.Finding) Verdict {
+// refuseWithEvent ends with a refusal that the pod's user reads in an event.
+func refuseWithEvent(actions []Action, use Use, event string, f verdict.Finding) Verdict {
 	actions = append(actions, Tell{Pods: []*corev1.Pod{use.Pod}, Event: event, Message: f.Message})
 	return do{Finding: f, Actions: actions, Then: refuse{Finding: f}}
 }

@@ -100,7 +100,7 @@ func (s *Store) Place(volume backend.ID, bytes int64, wanted []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, name := range wanted {
-		if room, bounded := s.room(name, volume); !bounded || bytes <= room {
+		if free, bounded := s.free(name, volume); !bounded || bytes <= free {
 			return s.put(volume, placed{Zone: name, Bytes: bytes})
 		}
 	}
@@ -116,7 +116,7 @@ func (s *Store) Resize(volume backend.ID, bytes int64) error {
 	if !ok {
 		return nil
 	}
-	if room, bounded := s.room(r.Zone, volume); bounded && bytes > room {
+	if free, bounded := s.free(r.Zone, volume); bounded && bytes > free {
 		return fault.OutOfRange.Errorf("no room for %d bytes in %s", bytes, s.describe([]string{r.Zone}, volume))
 	}
 	return s.put(volume, placed{Zone: r.Zone, Bytes: max(r.Bytes, bytes)})
@@ -136,23 +136,23 @@ func (s *Store) Remove(volume backend.ID) error {
 	return nil
 }
 
-// Room returns the bytes that new volumes of the wanted zones can have together; false when one of
+// FreeBytes returns the bytes that new volumes of the wanted zones can have together; false when one of
 // them has no bound.
-func (s *Store) Room(wanted []string) (bytes int64, bounded bool) {
+func (s *Store) FreeBytes(wanted []string) (bytes int64, bounded bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, name := range wanted {
-		room, bounded := s.room(name, backend.ID{})
+		free, bounded := s.free(name, backend.ID{})
 		if !bounded {
 			return 0, false
 		}
-		bytes += max(room, 0)
+		bytes += max(free, 0)
 	}
 	return bytes, true
 }
 
-// room returns the bytes that one volume can have in a zone beside all others.
-func (s *Store) room(name string, but backend.ID) (bytes int64, bounded bool) {
+// free returns the bytes that one volume can have in a zone beside all others.
+func (s *Store) free(name string, but backend.ID) (bytes int64, bounded bool) {
 	at := slices.IndexFunc(s.zones, func(z Zone) bool { return z.Name == name })
 	if at < 0 {
 		return 0, true // a zone that is not configured any more takes no volumes
@@ -175,8 +175,8 @@ func (s *Store) describe(wanted []string, but backend.ID) string {
 	}
 	parts := make([]string, 0, len(wanted))
 	for _, name := range wanted {
-		room, _ := s.room(name, but)
-		parts = append(parts, fmt.Sprintf("zone %s (%d bytes left)", name, max(room, 0)))
+		free, _ := s.free(name, but)
+		parts = append(parts, fmt.Sprintf("zone %s (%d bytes left)", name, max(free, 0)))
 	}
 	return strings.Join(parts, ", ")
 }

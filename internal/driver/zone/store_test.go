@@ -55,10 +55,10 @@ func TestFirstZoneWithCapacityIsChosen(t *testing.T) {
 	if err := s.Remove(one); err != nil {
 		t.Fatal(err)
 	}
-	if room, bounded := s.Room([]string{"a"}); room != 7 || !bounded {
-		t.Errorf("room %d, %v", room, bounded)
+	if free, bounded := s.FreeBytes([]string{"a"}); free != 7 || !bounded {
+		t.Errorf("free: %d, %v", free, bounded)
 	}
-	if _, bounded := s.Room([]string{"a", "b"}); bounded {
+	if _, bounded := s.FreeBytes([]string{"a", "b"}); bounded {
 		t.Error("zone b has a bound")
 	}
 }
@@ -76,8 +76,8 @@ func TestResize(t *testing.T) {
 	if err := s.Resize(volume, 10); err != nil {
 		t.Error(err)
 	}
-	if room, _ := s.Room([]string{"a"}); room != 0 {
-		t.Errorf("room %d", room)
+	if free, _ := s.FreeBytes([]string{"a"}); free != 0 {
+		t.Errorf("free: %d", free)
 	}
 	if err := s.Resize(backend.IDOf("of no zone"), 100); err != nil {
 		t.Error(err)

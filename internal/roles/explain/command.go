@@ -48,7 +48,7 @@ func (e ExitError) IsTold() bool { return e.Err == nil }
 // cannotTell gives an error the exit code for an unknown state, since 1 means that an object is
 // stuck.
 func cannotTell(err error) error {
-	if _, told := errors.AsType[ExitError](err); err == nil || told {
+	if _, isExit := errors.AsType[ExitError](err); err == nil || isExit {
 		return err
 	}
 	return ExitError{Code: exitUnknown, Err: err}

@@ -55,10 +55,10 @@ func (c *Connection) Validate() []error {
 // meet waits until the driver answers, and returns its name and capabilities.
 func (c *Connection) meet(ctx context.Context, conn *csirpc.Conn) (csirpc.Description, error) {
 	log := logr.FromContextOrDiscard(ctx)
-	var told time.Time
+	var logged time.Time
 	err := conn.WaitReady(ctx, func(err error) {
-		if time.Since(told) >= complainEvery {
-			told = time.Now()
+		if time.Since(logged) >= complainEvery {
+			logged = time.Now()
 			log.Info("waiting for the csi driver", "address", c.CSIAddress, "problem", err.Error())
 		}
 	})

@@ -100,7 +100,7 @@ func play(dir string) (status int, err error) {
 	}
 	step, err := choose(dir, call, earlier)
 	if err == nil {
-		err = keepRound(dir, call.Pid)
+		err = awaitGroup(dir, call.Pid)
 	}
 	if err != nil {
 		return 0, err

@@ -12,8 +12,8 @@ import (
 type Tools struct {
 	t   *testing.T
 	dir string
-	// rounds are what Rounds was told.
-	rounds [][]string
+	// groups are the expected calls.
+	groups [][]string
 }
 
 // New installs the tools with a script.
@@ -43,7 +43,7 @@ func (f *Tools) Script(script ...Step) {
 	if err := os.WriteFile(filepath.Join(f.dir, scriptFile), content, 0o600); err != nil {
 		f.t.Fatal(err)
 	}
-	for _, name := range []string{callsFile, roundsFile, endsFile} {
+	for _, name := range []string{callsFile, groupsFile, endsFile} {
 		if err := os.RemoveAll(filepath.Join(f.dir, name)); err != nil {
 			f.t.Fatal(err)
 		}
@@ -77,8 +77,8 @@ func (f *Tools) Break(name string) {
 }
 
 // Environment is what the tools need to know that they are played. Under the
-// race detector a program sleeps for a second before it ends, unless it is told
-// not to.
+// race detector a program sleeps for a second before it ends, unless this
+// is disabled.
 func (f *Tools) Environment() []string {
 	return []string{variable + "=" + f.dir, "GORACE=atexit_sleep_ms=0"}
 }

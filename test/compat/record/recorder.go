@@ -45,7 +45,7 @@ type scene struct {
 	changes []Change
 	touched time.Time     // time of the last change that is not a repetition of an event
 	changed chan struct{} // closed and made anew at every change
-	told    map[string]bool
+	emitted map[string]bool
 }
 
 // New returns a recorder that has not begun.
@@ -123,16 +123,16 @@ func (s *scene) news(event *unstructured.Unstructured) bool {
 	reason, _, _ := unstructured.NestedString(event.Object, "reason")
 	message, _, _ := unstructured.NestedString(event.Object, "message")
 	key := kind + "\x00" + name + "\x00" + reason + "\x00" + message
-	told := s.told[key]
-	s.told[key] = true
-	return !told
+	known := s.emitted[key]
+	s.emitted[key] = true
+	return !known
 }
 
 // scene returns what is known of a scenario. The caller holds mu.
 func (r *Recorder) scene(name string) *scene {
 	s := r.scenes[name]
 	if s == nil {
-		s = &scene{changed: make(chan struct{}), told: map[string]bool{}}
+		s = &scene{changed: make(chan struct{}), emitted: map[string]bool{}}
 		r.scenes[name] = s
 	}
 	return s

@@ -47,11 +47,11 @@ type script struct {
 	mu      sync.Mutex
 	answers map[string][]answer
 	calls   map[string][]string
-	told    func(scenario string)
+	called  func(scenario string)
 }
 
-func newScript(told func(scenario string)) *script {
-	return &script{answers: map[string][]answer{}, calls: map[string][]string{}, told: told}
+func newScript(called func(scenario string)) *script {
+	return &script{answers: map[string][]answer{}, calls: map[string][]string{}, called: called}
 }
 
 var codeByName = func() map[string]codes.Code {
@@ -128,7 +128,7 @@ func (d *script) next(handle, method string) answer {
 // call answers one call about a volume.
 func (d *script) call(handle, method string, request proto.Message) (any, error) {
 	of, _, _ := strings.Cut(handle, ".")
-	defer d.told(of)
+	defer d.called(of)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	a := d.next(handle, method)

@@ -29,10 +29,10 @@ type Config struct {
 	ConfDir string
 	// Tools runs the programs; those of this machine when nil.
 	Tools *command.Runner
-	// Ways are those of making devices; all when nil.
-	Ways []mapping.Way
+	// Mappers make devices of images; all when nil.
+	Mappers []mapping.Mapper
 	// Shares are those of mounting CephFS; all when nil.
-	Shares []sharing.Way
+	Mounters []sharing.Mounter
 	// Grace is how long a call waits for an operation that hangs in the kernel, see package
 	// timelimit.
 	Grace time.Duration
@@ -46,13 +46,13 @@ type Config struct {
 
 // Backend keeps volumes in Ceph.
 type Backend struct {
-	tools  *command.Runner
-	ways   []mapping.Way
-	shares []sharing.Way
-	reach  *reach
-	keeper *timelimit.Keeper
-	trash  *rbd.Sweeper
-	staged string
+	tools    *command.Runner
+	mappers  []mapping.Mapper
+	mounters []sharing.Mounter
+	reach    *reach
+	keeper   *timelimit.Keeper
+	trash    *rbd.Sweeper
+	staged   string
 
 	copyWait time.Duration
 }
@@ -91,14 +91,14 @@ func New(c Config) (*Backend, error) {
 	if c.Tools == nil {
 		c.Tools = command.NewRunner(command.Config{})
 	}
-	if c.Ways == nil {
-		c.Ways = mapping.Ways(c.Tools)
+	if c.Mappers == nil {
+		c.Mappers = mapping.Mappers(c.Tools)
 	}
-	if c.Shares == nil {
-		c.Shares = sharing.Ways(c.Tools)
+	if c.Mounters == nil {
+		c.Mounters = sharing.Mounters(c.Tools)
 	}
 	return &Backend{
-		tools: c.Tools, ways: c.Ways, shares: c.Shares,
+		tools: c.Tools, mappers: c.Mappers, mounters: c.Mounters,
 		reach:  newReach(c.ConfDir, filepath.Join(c.StateDir, "ceph", "places")),
 		keeper: timelimit.NewKeeper(c.Grace), trash: &rbd.Sweeper{Every: c.SweepEvery},
 		staged: filepath.Join(c.StateDir, "ceph", "staged"), copyWait: c.CopyWait,

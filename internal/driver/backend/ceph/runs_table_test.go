@@ -28,11 +28,11 @@ func (r runs) check(t *testing.T) {
 	t.Helper()
 	w := newWhole(t)
 	w.tools.Script(r.script...)
-	w.tools.Rounds(r.want...)
+	w.tools.Expect(r.want...)
 	if err := r.do(w); err != nil {
 		t.Error(err)
 	}
-	w.tools.CheckRounds()
+	w.tools.CheckExpected()
 }
 
 const recordOfSource = `{"format":1,"name":"src","capabilities":[{"accessType":"mount","accessMode":"SINGLE_NODE_WRITER"}]}`
@@ -182,14 +182,14 @@ func groupOfImages() runs {
 func TestRunsOfMountingAnImage(t *testing.T) {
 	w := newWhole(t)
 	w.tools.Script(unwatched, noImage, answer("rbd device map", w.device()), answer("rbd diff", `[]`), rest)
-	w.tools.Rounds(
+	w.tools.Expect(
 		[]string{"rbd status"}, []string{"rbd device map"}, []string{"rbd status"}, []string{"rbd image-meta get"},
 		[]string{"rbd diff"}, []string{"rbd image-meta set p/purser.vol purser.formatting"}, []string{"rbd image-meta remove p/purser.vol purser.formatting"},
 	)
 	if err := w.stage(idOf(image), false); err != nil {
 		t.Error(err)
 	}
-	w.tools.CheckRounds()
+	w.tools.CheckExpected()
 }
 
 var (

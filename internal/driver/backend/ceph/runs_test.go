@@ -59,7 +59,7 @@ func newWhole(t *testing.T) *whole {
 	runner := command.NewRunner(command.Config{LookPath: w.tools.LookPath, Environment: w.tools.Environment()})
 	b, err := ceph.New(ceph.Config{
 		StateDir: state, ConfDir: conf, Tools: runner,
-		Ways: []mapping.Way{&mapping.Kernel{Tools: runner, Sys: sys}}, Shares: []sharing.Way{&sharing.Kernel{Tools: runner, Filesystems: known}},
+		Mappers: []mapping.Mapper{&mapping.Kernel{Tools: runner, Sys: sys}}, Mounters: []sharing.Mounter{&sharing.Kernel{Tools: runner, Filesystems: known}},
 	})
 	if err != nil {
 		t.Fatal(err)

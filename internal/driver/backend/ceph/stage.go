@@ -75,25 +75,25 @@ func isDead(err error) bool {
 // stageImage maps the image and mounts what is on it.
 func (b *Backend) stageImage(ctx context.Context, s backend.Staging, o handle.Object, r stagedRecord) error {
 	image := b.image(s.Volume, o)
-	way, named := mapping.Named(b.ways, r.Way)
+	mapper, named := mapping.Named(b.mappers, r.Way)
 	if !named {
 		var err error
-		if way, err = mapping.Choose(ctx, b.ways); err != nil {
+		if way, err = mapping.Choose(ctx, b.mappers); err != nil {
 			return err
 		}
 	}
-	device, err := way.Find(ctx, image)
+	device, err := mapper.Find(ctx, image)
 	if err != nil {
 		return err
 	}
 	// A mark of this node that mkfs was started is valid while the image stays mapped. After that,
 	// another node may have finished the filesystem, and the mark in the image is valid.
-	r = stagedRecord{Path: s.Path, Access: s.Capability.Type, Way: way.Name(), Formatting: r.Formatting && device != ""}
+	r = stagedRecord{Path: s.Path, Access: s.Capability.Type, Way: mapper.Name(), Formatting: r.Formatting && device != ""}
 	if err := b.writeStaged(s.Volume, r); err != nil {
 		return err
 	}
 	if device == "" {
-		if device, err = b.mapImage(ctx, s, o, way); err != nil {
+		if device, err = b.mapImage(ctx, s, o, mapper); err != nil {
 			return err
 		}
 		if r.Formatting, err = b.isHalfFormatted(ctx, s, o); err != nil {
@@ -108,7 +108,7 @@ func (b *Backend) stageImage(ctx context.Context, s backend.Staging, o handle.Ob
 
 // mapImage first checks for other clients that have the image open. RBD does not prevent two nodes
 // from writing to one image, and the data would be lost.
-func (b *Backend) mapImage(ctx context.Context, s backend.Staging, o handle.Object, way mapping.Way) (string, error) {
+func (b *Backend) mapImage(ctx context.Context, s backend.Staging, o handle.Object, mapper mapping.Mapper) (string, error) {
 	pool, err := b.pool(ctx, o.Place)
 	if err != nil {
 		return "", err
@@ -130,7 +130,7 @@ func (b *Backend) mapImage(ctx context.Context, s backend.Staging, o handle.Obje
 	if s.Capability.Mode.ReadsOnly() {
 		mode = mapping.ReadOnly
 	}
-	device, err := way.Map(ctx, b.image(s.Volume, o), pool.Access, mode)
+	device, err := mapper.Map(ctx, b.image(s.Volume, o), pool.Access, mode)
 	if fault.NotFound.Is(err) {
 		return "", backend.NoSuchVolume(s.Volume.String())
 	}
@@ -193,7 +193,7 @@ func optionsOf(c backend.Capability, t filesystem.Type) []string {
 
 // stageSubvolume mounts a folder of CephFS.
 func (b *Backend) stageSubvolume(ctx context.Context, s backend.Staging, o handle.Object) error {
-	way, err := sharing.Choose(b.shares)
+	mounter, err := sharing.Choose(b.mounters)
 	if err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (b *Backend) stageSubvolume(ctx context.Context, s backend.Staging, o handl
 	if err != nil {
 		return err
 	}
-	r := stagedRecord{Path: s.Path, Access: s.Capability.Type, Way: way.Name()}
+	r := stagedRecord{Path: s.Path, Access: s.Capability.Type, Way: mounter.Name()}
 	if err := b.writeStaged(s.Volume, r); err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func (b *Backend) stageSubvolume(ctx context.Context, s backend.Staging, o handl
 	if err := filesystem.Unmount(s.Path); err != nil {
 		return err
 	}
-	return way.Mount(ctx, sharing.Folder{
+	return mounter.Mount(ctx, sharing.Folder{
 		Filesystem: o.Pool, Root: root, Path: s.Path, Options: s.Capability.MountFlags,
 	}, fs.Access)
 }
@@ -271,7 +271,7 @@ func mountProblem(path string) error {
 
 // deviceOf finds the device of a staged volume.
 func (b *Backend) deviceOf(ctx context.Context, id backend.ID, o handle.Object, r stagedRecord) (string, error) {
-	way, known := mapping.Named(b.ways, r.Way)
+	mapper, known := mapping.Named(b.mappers, r.Way)
 	if !known {
 		return "", fault.Internal.Errorf(
 			"volume %q was mapped by %q, which this version does not know; unmap it by hand and remove %s",
@@ -280,7 +280,7 @@ func (b *Backend) deviceOf(ctx context.Context, id backend.ID, o handle.Object, 
 			b.stagedDir(id),
 		)
 	}
-	device, err := way.Find(ctx, b.image(id, o))
+	device, err := mapper.Find(ctx, b.image(id, o))
 	if err == nil && device == "" {
 		err = fault.Unready.Errorf("volume %q has no device any more; stage it again", id)
 	}

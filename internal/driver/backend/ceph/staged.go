@@ -21,7 +21,7 @@ import (
 type stagedRecord struct {
 	Path   string             `json:"path"`
 	Access backend.AccessType `json:"access"`
-	// Way is the name of the mapping.Way or sharing.Way.
+	// Way is the name of the mapping.Mapper or sharing.Mounter.
 	Way string `json:"way"`
 	// Formatting says that a filesystem is being made: what is on the image
 	// is no user's data.

@@ -97,7 +97,7 @@ func usedAt(mounts []*mountinfo.Info, device, staging string) string {
 }
 
 func (b *Backend) unmap(ctx context.Context, id backend.ID, o handle.Object, r stagedRecord) error {
-	way, known := mapping.Named(b.ways, r.Way)
+	mapper, known := mapping.Named(b.mappers, r.Way)
 	if !known {
 		return fault.Internal.Errorf(
 			"volume %q was mapped by %q, which this version does not know; unmap it by hand and remove %s",
@@ -107,19 +107,19 @@ func (b *Backend) unmap(ctx context.Context, id backend.ID, o handle.Object, r s
 		)
 	}
 	image := b.image(id, o)
-	if err := b.tidy(ctx, id, r, way); err != nil {
+	if err := b.tidy(ctx, id, r, mapper); err != nil {
 		return err
 	}
-	return way.Unmap(ctx, image)
+	return mapper.Unmap(ctx, image)
 }
 
 // tidy prepares an image for use by any node.
-func (b *Backend) tidy(ctx context.Context, id backend.ID, r stagedRecord, way mapping.Way) error {
+func (b *Backend) tidy(ctx context.Context, id backend.ID, r stagedRecord, mapper mapping.Mapper) error {
 	o, err := volumeOf(id)
 	if err != nil {
 		return err
 	}
-	device, err := way.Find(ctx, b.image(id, o))
+	device, err := mapper.Find(ctx, b.image(id, o))
 	if err != nil || device == "" {
 		return err
 	}
@@ -179,8 +179,8 @@ func (b *Backend) nodeExpand(ctx context.Context, e backend.NodeExpansion) (int6
 	if o.Kind == handle.CephFS { // the quota is all there is
 		return quotaAt(r.Path)
 	}
-	way, _ := mapping.Named(b.ways, r.Way)
-	if resizer, ok := way.(mapping.Resizer); ok {
+	mapper, _ := mapping.Named(b.mappers, r.Way)
+	if resizer, ok := mapper.(mapping.Resizer); ok {
 		if err := resizer.Resized(ctx, b.image(e.Volume, o)); err != nil {
 			return 0, err
 		}

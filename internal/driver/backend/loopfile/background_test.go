@@ -32,10 +32,10 @@ func impatiently(t *testing.T, call func(context.Context) error) {
 func slowPool(t *testing.T) (r *rig, let chan struct{}, copies *int) {
 	r = poolRig(t, filesystem.Ext4, 256*mebi, Config{})
 	let, copies = make(chan struct{}), new(int)
-	look := r.room.Look
-	r.room.Look = func() (pool.Disk, error) {
+	look := r.space.Look
+	r.space.Look = func() (pool.Disk, error) {
 		<-let
-		*copies++ // under the lock of the room
+		*copies++ // under the lock of the free space
 		return look()
 	}
 	return r, let, copies

@@ -27,14 +27,14 @@ type copying struct {
 
 // copyVolume copies the content that a volume has at one point in time, in use or
 // not.
-func (b *Backend) copyVolume(ctx context.Context, id backend.ID, to string) (image.Way, error) {
+func (b *Backend) copyVolume(ctx context.Context, id backend.ID, to string) (image.Method, error) {
 	return b.copyVolumes(ctx, []copying{{volume: id, to: to}})
 }
 
 // copyVolumes copies the content that all of them have at one point in time. They are
 // different volumes. The order of their ids keeps two such calls from waiting
 // for each other.
-func (b *Backend) copyVolumes(ctx context.Context, all []copying) (image.Way, error) {
+func (b *Backend) copyVolumes(ctx context.Context, all []copying) (image.Method, error) {
 	slices.SortFunc(all, func(x, y copying) int { return strings.Compare(x.volume.String(), y.volume.String()) })
 	inUse := false
 	for i := range all {
@@ -119,7 +119,7 @@ func (b *Backend) settleUnused(ctx context.Context, id backend.ID) error {
 
 // copyDevice copies a block volume in use. Its pod cannot be kept from writing, so the copy must be
 // one that shares space, which is made in one step.
-func (b *Backend) copyDevice(c copying) (image.Way, error) {
+func (b *Backend) copyDevice(c copying) (image.Method, error) {
 	if err := c.device.Flush(); err != nil {
 		return image.Full, err
 	}
@@ -135,7 +135,7 @@ func (b *Backend) copyDevice(c copying) (image.Way, error) {
 
 // copyFrozen copies volumes while the mounted ones are frozen. Their pods wait, so there is a
 // timeout, after which the pods can write again and the copy fails.
-func (b *Backend) copyFrozen(ctx context.Context, all []copying) (way image.Way, err error) {
+func (b *Backend) copyFrozen(ctx context.Context, all []copying) (method image.Method, err error) {
 	if err := b.slow.refuse(all); err != nil {
 		return image.Full, err
 	}
@@ -161,7 +161,7 @@ func (b *Backend) copyFrozen(ctx context.Context, all []copying) (way image.Way,
 		err = errors.Join(bounded.Err(), f.add(frozen{c.volume, c.mounted}))
 	}
 	if err == nil {
-		way, err = b.copyEach(bounded, all)
+		method, err = b.copyEach(bounded, all)
 	}
 	cause, thawed := finish()
 	switch {
@@ -169,11 +169,11 @@ func (b *Backend) copyFrozen(ctx context.Context, all []copying) (way image.Way,
 		err = errStopped
 	case errors.Is(cause, errTooLong), ctx.Err() == nil && errors.Is(bounded.Err(), context.DeadlineExceeded):
 		err = b.tooLong(all)
-		if way == image.Full {
+		if method == image.Full {
 			b.slow.remember(all)
 		}
 	}
-	return way, errors.Join(err, thawed)
+	return method, errors.Join(err, thawed)
 }
 
 func (b *Backend) tooLong(all []copying) error {
@@ -190,11 +190,11 @@ func (b *Backend) tooLong(all []copying) error {
 	)
 }
 
-func (b *Backend) copyEach(ctx context.Context, all []copying) (way image.Way, err error) {
+func (b *Backend) copyEach(ctx context.Context, all []copying) (method image.Method, err error) {
 	for _, c := range all {
-		if way, err = b.copyContent(ctx, c.source, c.to); err != nil {
-			return way, err
+		if method, err = b.copyContent(ctx, c.source, c.to); err != nil {
+			return method, err
 		}
 	}
-	return way, nil
+	return method, nil
 }

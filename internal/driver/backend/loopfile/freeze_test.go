@@ -119,14 +119,14 @@ func TestACopyThatTookTooLongIsNotTriedAgain(t *testing.T) {
 	r := poolRig(t, filesystem.Ext4, 256*mebi, Config{})
 	v := r.create(request("vol", mountOf(filesystem.Ext4), 16*mebi))
 	at := r.stage(v.ID, mountOf(""))
-	look := r.room.Look
-	r.room.Look = func() (pool.Disk, error) { // the copy begins, and its time is over
+	look := r.space.Look
+	r.space.Look = func() (pool.Disk, error) { // the copy begins, and its time is over
 		return pool.Disk{}, r.endAll(errTooLong)
 	}
 	if _, err := r.snapshot("snap", v.ID); !fault.InUse.Is(err) {
 		t.Fatalf("%v, want in use", err)
 	}
-	r.freezes.stopped, r.room.Look = true, look
+	r.freezes.stopped, r.space.Look = true, look
 	if _, err := r.snapshot("snap", v.ID); !fault.InUse.Is(err) || !strings.Contains(err.Error(), "when it was tried") {
 		t.Errorf("%v, want in use, without a try", err)
 	}

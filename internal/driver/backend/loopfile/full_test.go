@@ -210,8 +210,8 @@ func TestACopyThatDoesNotFit(t *testing.T) {
 	write(t, r.imageOf(v.ID), "data", 130*mebi)
 	before := r.free()
 	least := before
-	watched := r.room.Look
-	r.room.Look = func() (pool.Disk, error) {
+	watched := r.space.Look
+	r.space.Look = func() (pool.Disk, error) {
 		disk, err := watched()
 		least = min(least, disk.Free)
 		return disk, err
@@ -239,7 +239,7 @@ func TestCopiesAtOnceThatDoNotFit(t *testing.T) {
 	r := poolRig(t, filesystem.Ext4, 256*mebi, Config{})
 	v := r.create(request("vol", blockAccess, 128*mebi))
 	write(t, r.imageOf(v.ID), "data", 80*mebi)
-	booking, err := r.room.Book(80 * mebi) // the other copy
+	booking, err := r.space.Book(80 * mebi) // the other copy
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,14 +260,14 @@ func TestAThickVolumeGrowsWithItsSpaceOrNot(t *testing.T) {
 	q.Parameters = map[string]string{provisioningKey: "thick"}
 	v := r.create(q)
 	// Another call was faster, and took the checked room.
-	look := r.room.Look
-	r.room.Look = func() (pool.Disk, error) { return pool.Disk{Free: 1 << 40, Used: 1}, nil }
+	look := r.space.Look
+	r.space.Look = func() (pool.Disk, error) { return pool.Disk{Free: 1 << 40, Used: 1}, nil }
 	for range 2 {
 		if _, err := r.Expand(t.Context(), v.ID, backend.Range{Required: 800 * mebi}); !fault.Exhausted.Is(err) {
 			t.Errorf("%v, want exhausted", err)
 		}
 	}
-	r.room.Look = look
+	r.space.Look = look
 	if got, err := r.Get(t.Context(), v.ID); err != nil || got.CapacityBytes != 64*mebi {
 		t.Errorf("it has %d bytes, %v", got.CapacityBytes, err)
 	}

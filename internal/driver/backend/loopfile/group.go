@@ -121,11 +121,11 @@ func (b *Backend) fillGroup(ctx context.Context, dir string, r backend.GroupRequ
 			return err
 		}
 	}
-	way, err := b.copyVolumes(ctx, all)
+	method, err := b.copyVolumes(ctx, all)
 	if err != nil {
 		return err
 	}
-	logWay(ctx, way, "group snapshot "+r.ID.String())
+	logMethod(ctx, method, "group snapshot "+r.ID.String())
 	for _, c := range all {
 		if err := durable.SyncDir(filepath.Dir(c.to)); err != nil {
 			return err

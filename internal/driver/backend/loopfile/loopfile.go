@@ -50,7 +50,7 @@ type Backend struct {
 
 	locks    volumeLocks
 	promises pool.Promises
-	room     pool.Room
+	space    pool.FreeSpace
 	// measured is when the space of the images was last measured.
 	measuredLock sync.Mutex
 	measured     time.Time
@@ -118,7 +118,7 @@ func New(config Config) (*Backend, error) {
 		slow:    slow{failed: map[backend.ID]time.Time{}},
 		tasks:   background.NewRunner(),
 	}
-	b.room.Look = b.disk
+	b.space.Look = b.disk
 	return b, nil
 }
 

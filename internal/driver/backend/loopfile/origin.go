@@ -55,26 +55,26 @@ func (b *Backend) originOf(source backend.Source) (origin, error) {
 }
 
 // fillFrom copies the origin and gives the copy its own size and identity.
-func (b *Backend) fillFrom(ctx context.Context, path string, m *volumeMetadata, p plan) (image.Way, error) {
-	way, err := b.copyOrigin(ctx, p.origin, path)
+func (b *Backend) fillFrom(ctx context.Context, path string, m *volumeMetadata, p plan) (image.Method, error) {
+	method, err := b.copyOrigin(ctx, p.origin, path)
 	if err != nil {
-		return way, err
+		return method, err
 	}
-	logWay(ctx, way, p.origin.what)
+	logMethod(ctx, method, p.origin.what)
 	content, err := filesystem.Probe(path)
 	if err != nil {
-		return way, err
+		return method, err
 	}
 	if m.Filesystem, err = agree(*m, content.Type, p.origin.what); err != nil {
-		return way, err
+		return method, err
 	}
 	if err := identify(ctx, path, m, content); err != nil {
-		return way, err
+		return method, err
 	}
 	if err := image.Resize(path, p.bytes); err != nil {
-		return way, err
+		return method, err
 	}
-	return way, image.Sync(path)
+	return method, image.Sync(path)
 }
 
 // identify gives the filesystem in a copy a uuid of its own. It does not change a copy that is only
@@ -106,7 +106,7 @@ func agree(m volumeMetadata, found filesystem.Type, what string) (filesystem.Typ
 	return found, nil
 }
 
-func (b *Backend) copyOrigin(ctx context.Context, o origin, path string) (image.Way, error) {
+func (b *Backend) copyOrigin(ctx context.Context, o origin, path string) (image.Method, error) {
 	if o.source.Volume != (backend.ID{}) {
 		return b.copyVolume(ctx, o.source.Volume, path)
 	}
@@ -119,7 +119,7 @@ func (b *Backend) copyOrigin(ctx context.Context, o origin, path string) (image.
 }
 
 // copyContent shares space where the pool can, and otherwise asks for it first.
-func (b *Backend) copyContent(ctx context.Context, source *image.Source, to string) (image.Way, error) {
+func (b *Backend) copyContent(ctx context.Context, source *image.Source, to string) (image.Method, error) {
 	err := source.Share(to)
 	if !image.CannotShare(err) {
 		return image.Shared, err
@@ -128,7 +128,7 @@ func (b *Backend) copyContent(ctx context.Context, source *image.Source, to stri
 	if err != nil {
 		return image.Full, err
 	}
-	booking, err := b.room.Book(bytes)
+	booking, err := b.space.Book(bytes)
 	if err != nil {
 		return image.Full, err
 	}
@@ -136,8 +136,8 @@ func (b *Backend) copyContent(ctx context.Context, source *image.Source, to stri
 	return image.Full, source.CopyFully(ctx, to, booking.Write)
 }
 
-func logWay(ctx context.Context, way image.Way, what string) {
-	if way == image.Full {
+func logMethod(ctx context.Context, method image.Method, what string) {
+	if method == image.Full {
 		logr.FromContextOrDiscard(ctx).
 			Info("Copied every byte: the pool cannot share space between files, xfs and btrfs can", "made", what)
 	}

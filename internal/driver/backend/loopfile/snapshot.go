@@ -70,9 +70,9 @@ func (b *Backend) buildSnapshot(ctx context.Context, r backend.SnapshotRequest, 
 	}
 	// Before the copy: nothing that is written later is in it.
 	m.Created = time.Now().UTC()
-	way, err := b.copyVolume(ctx, r.Source, filepath.Join(dir, imageFile))
+	method, err := b.copyVolume(ctx, r.Source, filepath.Join(dir, imageFile))
 	if err == nil {
-		logWay(ctx, way, "snapshot "+r.ID.String())
+		logMethod(ctx, method, "snapshot "+r.ID.String())
 		err = writeJSON(filepath.Join(dir, snapshotFile), dir, m)
 	}
 	if err == nil {

@@ -158,7 +158,7 @@ func (b *Backend) allocate(path string) error {
 // allocateMore reserves the missing space of an image of some size. It checks for room first: the
 // kernel would fill the pool before it fails, and other volumes would find the pool full meanwhile.
 func (b *Backend) allocateMore(path string, bytes, lacks int64) error {
-	booking, err := b.room.Book(max(0, lacks))
+	booking, err := b.space.Book(max(0, lacks))
 	if err != nil {
 		return fault.KindOf(err).Errorf("%s: \"thick\": %w", provisioningKey, err)
 	}

@@ -33,10 +33,10 @@ type Fuse struct {
 // NewFuse has nothing mapped.
 func NewFuse(tools Tools) *Fuse { return &Fuse{tools: tools, held: map[string]*loopdev.Device{}} }
 
-// Name implements Way.
+// Name implements Mapper.
 func (f *Fuse) Name() string { return "rbd-fuse" }
 
-// Usable implements Way.
+// Usable implements Mapper.
 func (f *Fuse) Usable(context.Context) error {
 	if _, err := os.Stat("/dev/fuse"); err != nil {
 		return fmt.Errorf("the kernel has no FUSE, or its device is not here: %w", err)
@@ -52,7 +52,7 @@ func mountPoint(image Image) string { return filepath.Join(image.Dir, "fuse") }
 
 func file(image Image) string { return filepath.Join(mountPoint(image), image.Name) }
 
-// Map implements Way. What a failure leaves is found and used by the next
+// Map implements Mapper. What a failure leaves is found and used by the next
 // call, or taken away by Unmap.
 func (f *Fuse) Map(ctx context.Context, image Image, access command.Access, mode Mode) (string, error) {
 	if err := f.show(ctx, image, access); err != nil {
@@ -190,7 +190,7 @@ func (f *Fuse) Release() {
 	clear(f.held)
 }
 
-// Find implements Way.
+// Find implements Mapper.
 func (f *Fuse) Find(_ context.Context, image Image) (string, error) {
 	device, err := f.find(image)
 	if err != nil || device == nil {
@@ -213,7 +213,7 @@ func (f *Fuse) Resized(_ context.Context, image Image) error {
 	return device.Grow()
 }
 
-// Unmap implements Way.
+// Unmap implements Mapper.
 func (f *Fuse) Unmap(ctx context.Context, image Image) error {
 	device, err := f.find(image)
 	if err != nil {

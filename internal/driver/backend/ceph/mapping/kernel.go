@@ -18,12 +18,12 @@ type Kernel struct {
 	Sys string
 }
 
-// Name implements Way.
+// Name implements Mapper.
 func (k *Kernel) Name() string { return "krbd" }
 
 func (k *Kernel) bus() string { return filepath.Join(k.Sys, "bus", "rbd") }
 
-// Usable implements Way.
+// Usable implements Mapper.
 func (k *Kernel) Usable(context.Context) error {
 	if _, err := os.Stat(k.bus()); err != nil {
 		return fmt.Errorf("the kernel has no rbd (modprobe rbd): %w", err)
@@ -31,7 +31,7 @@ func (k *Kernel) Usable(context.Context) error {
 	return k.Tools.Present(command.RBD)
 }
 
-// Map implements Way. The driver does not wait for udev, which a container
+// Map implements Mapper. The driver does not wait for udev, which a container
 // does not have.
 func (k *Kernel) Map(ctx context.Context, image Image, access command.Access, mode Mode) (string, error) {
 	arguments := []string{"device", "map", image.spec(), "--device-type=krbd", "--options=noudev"}
@@ -45,7 +45,7 @@ func (k *Kernel) Map(ctx context.Context, image Image, access command.Access, mo
 	return strings.TrimSpace(string(out)), err
 }
 
-// Find implements Way. It asks the kernel, not a program that could hang.
+// Find implements Mapper. It asks the kernel, not a program that could hang.
 func (k *Kernel) Find(_ context.Context, image Image) (string, error) {
 	devices := filepath.Join(k.bus(), "devices")
 	entries, err := os.ReadDir(devices)
@@ -65,7 +65,7 @@ func (k *Kernel) Find(_ context.Context, image Image) (string, error) {
 	return "", nil
 }
 
-// Unmap implements Way.
+// Unmap implements Mapper.
 func (k *Kernel) Unmap(ctx context.Context, image Image) error {
 	device, err := k.Find(ctx, image)
 	if err != nil || device == "" {

@@ -25,8 +25,8 @@ type Image struct {
 
 func (i Image) spec() string { return i.Pool + "/" + i.Name }
 
-// Way is one way to make devices.
-type Way interface {
+// Mapper makes devices of images.
+type Mapper interface {
 	// Name is what errors and records call it.
 	Name() string
 	// Usable says what is missing on this machine; nil when nothing is.
@@ -40,7 +40,7 @@ type Way interface {
 	Unmap(ctx context.Context, image Image) error
 }
 
-// Resizer is a Way whose devices do not see by themselves that their image
+// Resizer is a Mapper whose devices do not see by themselves that their image
 // grew.
 type Resizer interface {
 	Resized(ctx context.Context, image Image) error
@@ -55,35 +55,35 @@ const (
 	ReadOnly
 )
 
-// Ways are all ways, the best one first.
-func Ways(tools Tools) []Way {
-	return []Way{
+// Mappers returns all mappers, the best one first.
+func Mappers(tools Tools) []Mapper {
+	return []Mapper{
 		&Kernel{Tools: tools, Sys: "/sys"},
 		&NBD{Tools: tools, Sys: "/sys"},
 		NewFuse(tools),
 	}
 }
 
-// ErrNoWay means that this machine cannot make devices of images.
-var ErrNoWay = errors.New("this machine cannot make block devices of RBD images")
+// ErrNoMapper means that this machine cannot make devices of images.
+var ErrNoMapper = errors.New("this machine cannot make block devices of RBD images")
 
 // Choose gives the first way that is usable. Its error has what each of them
 // is missing.
-func Choose(ctx context.Context, ways []Way) (Way, error) {
+func Choose(ctx context.Context, mappers []Mapper) (Mapper, error) {
 	var missing []string
-	for _, way := range ways {
-		err := way.Usable(ctx)
+	for _, mapper := range mappers {
+		err := mapper.Usable(ctx)
 		if err == nil {
 			return way, nil
 		}
-		missing = append(missing, way.Name()+": "+err.Error())
+		missing = append(missing, mapper.Name()+": "+err.Error())
 	}
-	return nil, fault.Unready.Errorf("%w; %s", ErrNoWay, strings.Join(missing, "; "))
+	return nil, fault.Unready.Errorf("%w; %s", ErrNoMapper, strings.Join(missing, "; "))
 }
 
 // Named gives the way of a record.
-func Named(ways []Way, name string) (Way, bool) {
-	for _, way := range ways {
+func Named(mappers []Mapper, name string) (Mapper, bool) {
+	for _, mapper := range mappers {
 		if way.Name() == name {
 			return way, true
 		}

@@ -52,8 +52,8 @@ func TestErrorNamesWhatEachMethodLacks(t *testing.T) {
 	tools, played := play(t)
 	played.Remove("rbd-fuse")
 	sys := sysfs(t, nil)
-	_, err := mapping.Choose(t.Context(), []mapping.Way{&mapping.Kernel{Tools: tools, Sys: sys}, &mapping.NBD{Tools: tools, Sys: sys}, mapping.NewFuse(tools)})
-	if !fault.Unready.Is(err) || !errors.Is(err, mapping.ErrNoWay) {
+	_, err := mapping.Choose(t.Context(), []mapping.Mapper{&mapping.Kernel{Tools: tools, Sys: sys}, &mapping.NBD{Tools: tools, Sys: sys}, mapping.NewFuse(tools)})
+	if !fault.Unready.Is(err) || !errors.Is(err, mapping.ErrNoMapper) {
 		t.Fatalf("Choose: %v", err)
 	}
 	for _, part := range []string{"krbd: ", "modprobe rbd", "rbd-nbd: ", "modprobe nbd", "rbd-fuse: "} {
@@ -66,14 +66,14 @@ func TestErrorNamesWhatEachMethodLacks(t *testing.T) {
 func TestTheKernelsClientIsPreferred(t *testing.T) {
 	tools, _ := play(t)
 	sys := sysfs(t, map[string]string{"bus/rbd/add": "", "block/nbd0/size": "0"})
-	ways := []mapping.Way{&mapping.Kernel{Tools: tools, Sys: sys}, &mapping.NBD{Tools: tools, Sys: sys}}
-	if way, err := mapping.Choose(t.Context(), ways); err != nil || way.Name() != "krbd" {
-		t.Errorf("Choose = %v, %v", way, err)
+	mappers := []mapping.Mapper{&mapping.Kernel{Tools: tools, Sys: sys}, &mapping.NBD{Tools: tools, Sys: sys}}
+	if mapper, err := mapping.Choose(t.Context(), mappers); err != nil || mapper.Name() != "krbd" {
+		t.Errorf("Choose = %v, %v", mapper, err)
 	}
-	if way, known := mapping.Named(ways, "rbd-nbd"); !known || way != ways[1] {
-		t.Errorf("Named = %v, %v", way, known)
+	if mapper, known := mapping.Named(mappers, "rbd-nbd"); !known || mapper != mappers[1] {
+		t.Errorf("Named = %v, %v", mapper, known)
 	}
-	if _, known := mapping.Named(ways, "iscsi"); known {
+	if _, known := mapping.Named(mappers, "iscsi"); known {
 		t.Error("a way that is not known was found")
 	}
 }

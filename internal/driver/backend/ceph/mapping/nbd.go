@@ -19,10 +19,10 @@ type NBD struct {
 	Sys string
 }
 
-// Name implements Way.
+// Name implements Mapper.
 func (n *NBD) Name() string { return "rbd-nbd" }
 
-// Usable implements Way.
+// Usable implements Mapper.
 func (n *NBD) Usable(context.Context) error {
 	if _, err := os.Stat(filepath.Join(n.Sys, "block", "nbd0")); err != nil {
 		return fmt.Errorf("the kernel has no nbd (modprobe nbd): %w", err)
@@ -30,7 +30,7 @@ func (n *NBD) Usable(context.Context) error {
 	return n.Tools.Present(command.RBDNBD)
 }
 
-// Map implements Way.
+// Map implements Mapper.
 func (n *NBD) Map(ctx context.Context, image Image, access command.Access, mode Mode) (string, error) {
 	arguments := []string{"map", image.spec()}
 	if mode == ReadOnly {
@@ -43,7 +43,7 @@ func (n *NBD) Map(ctx context.Context, image Image, access command.Access, mode 
 	return strings.TrimSpace(string(out)), err
 }
 
-// Find implements Way. The program looks through the processes of this
+// Find implements Mapper. The program looks through the processes of this
 // machine and does not ask the cluster.
 func (n *NBD) Find(ctx context.Context, image Image) (string, error) {
 	if _, err := os.Stat(filepath.Join(n.Sys, "block", "nbd0")); err != nil {
@@ -79,7 +79,7 @@ func (n *NBD) Find(ctx context.Context, image Image) (string, error) {
 	return "", nil
 }
 
-// Unmap implements Way.
+// Unmap implements Mapper.
 func (n *NBD) Unmap(ctx context.Context, image Image) error {
 	device, err := n.Find(ctx, image)
 	if err != nil || device == "" {

@@ -32,8 +32,8 @@ type Folder struct {
 	Options []string
 }
 
-// Way is one way to mount.
-type Way interface {
+// Mounter mounts folders.
+type Mounter interface {
 	// Name is what errors and records call it.
 	Name() string
 	// Type is what the mount table says of such mounts.
@@ -44,25 +44,25 @@ type Way interface {
 	Mount(ctx context.Context, f Folder, access command.Access) error
 }
 
-// Ways are all ways, the best one first.
-func Ways(tools Tools) []Way {
-	return []Way{&Kernel{Tools: tools, Filesystems: "/proc/filesystems"}, &Fuse{Tools: tools}}
+// Mounters returns all mounters, the best one first.
+func Mounters(tools Tools) []Mounter {
+	return []Mounter{&Kernel{Tools: tools, Filesystems: "/proc/filesystems"}, &Fuse{Tools: tools}}
 }
 
-// ErrNoWay means that this machine cannot mount CephFS.
-var ErrNoWay = errors.New("this machine cannot mount CephFS")
+// ErrNoMounter means that this machine cannot mount CephFS.
+var ErrNoMounter = errors.New("this machine cannot mount CephFS")
 
 // Choose gives the first way that is usable.
-func Choose(ways []Way) (Way, error) {
+func Choose(mounters []Mounter) (Mounter, error) {
 	var missing []string
-	for _, way := range ways {
-		err := way.Usable()
+	for _, mounter := range mounters {
+		err := mounter.Usable()
 		if err == nil {
 			return way, nil
 		}
-		missing = append(missing, way.Name()+": "+err.Error())
+		missing = append(missing, mounter.Name()+": "+err.Error())
 	}
-	return nil, fault.Unready.Errorf("%w; %s", ErrNoWay, strings.Join(missing, "; "))
+	return nil, fault.Unready.Errorf("%w; %s", ErrNoMounter, strings.Join(missing, "; "))
 }
 
 // Kernel mounts with the kernel's client.
@@ -72,13 +72,13 @@ type Kernel struct {
 	Filesystems string
 }
 
-// Name implements Way.
+// Name implements Mounter.
 func (k *Kernel) Name() string { return "kernel" }
 
-// Type implements Way.
+// Type implements Mounter.
 func (k *Kernel) Type() string { return "ceph" }
 
-// Usable implements Way.
+// Usable implements Mounter.
 func (k *Kernel) Usable() error {
 	content, err := os.ReadFile(k.Filesystems)
 	if err != nil {
@@ -92,7 +92,7 @@ func (k *Kernel) Usable() error {
 	return errors.New("the kernel has no ceph (modprobe ceph)")
 }
 
-// Mount implements Way.
+// Mount implements Mounter.
 func (k *Kernel) Mount(ctx context.Context, f Folder, access command.Access) error {
 	options := append([]string{command.MountOptions(access), "mds_namespace=" + f.Filesystem}, f.Options...)
 	_, err := k.Tools.Run(ctx, command.Call{
@@ -106,13 +106,13 @@ func (k *Kernel) Mount(ctx context.Context, f Folder, access command.Access) err
 // Fuse mounts with the daemon ceph-fuse, which lives on when the driver ends.
 type Fuse struct{ Tools Tools }
 
-// Name implements Way.
+// Name implements Mounter.
 func (f *Fuse) Name() string { return "ceph-fuse" }
 
-// Type implements Way.
+// Type implements Mounter.
 func (f *Fuse) Type() string { return "fuse.ceph-fuse" }
 
-// Usable implements Way.
+// Usable implements Mounter.
 func (f *Fuse) Usable() error {
 	if _, err := os.Stat("/dev/fuse"); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (f *Fuse) Usable() error {
 	return f.Tools.Present(command.CephFuse)
 }
 
-// Mount implements Way.
+// Mount implements Mounter.
 func (f *Fuse) Mount(ctx context.Context, folder Folder, access command.Access) error {
 	arguments := []string{folder.Path, "-r", folder.Root, "--client_mds_namespace=" + folder.Filesystem}
 	if len(folder.Options) > 0 {

@@ -44,24 +44,24 @@ func TestTheKernelsClientIsPreferred(t *testing.T) {
 			t.Errorf("%q: %v", types, err)
 		}
 	}
-	if way, err := sharing.Choose([]sharing.Way{kernelWith(t, tools, "nodev\tceph\n"), &sharing.Fuse{Tools: tools}}); err != nil || way.Name() != "kernel" {
-		t.Errorf("Choose = %v, %v", way, err)
+	if mounter, err := sharing.Choose([]sharing.Mounter{kernelWith(t, tools, "nodev\tceph\n"), &sharing.Fuse{Tools: tools}}); err != nil || mounter.Name() != "kernel" {
+		t.Errorf("Choose = %v, %v", mounter, err)
 	}
 }
 
 func TestErrorNamesWhatEachMethodLacks(t *testing.T) {
 	tools, played := play(t)
 	played.Remove("ceph-fuse")
-	_, err := sharing.Choose([]sharing.Way{kernelWith(t, tools, ""), &sharing.Fuse{Tools: tools}})
-	if !fault.Unready.Is(err) || !errors.Is(err, sharing.ErrNoWay) || !strings.Contains(err.Error(), "modprobe ceph") || !strings.Contains(err.Error(), "ceph-fuse: ") {
+	_, err := sharing.Choose([]sharing.Mounter{kernelWith(t, tools, ""), &sharing.Fuse{Tools: tools}})
+	if !fault.Unready.Is(err) || !errors.Is(err, sharing.ErrNoMounter) || !strings.Contains(err.Error(), "modprobe ceph") || !strings.Contains(err.Error(), "ceph-fuse: ") {
 		t.Errorf("Choose: %v", err)
 	}
 }
 
 func TestHowFoldersAreMounted(t *testing.T) {
 	tools, played := play(t, faketool.Step{Begins: "mount.ceph"}, faketool.Step{Begins: "ceph-fuse"})
-	for _, way := range []sharing.Way{kernelWith(t, tools, "nodev\tceph\n"), &sharing.Fuse{Tools: tools}} {
-		if err := way.Mount(t.Context(), folder, access); err != nil {
+	for _, mounter := range []sharing.Mounter{kernelWith(t, tools, "nodev\tceph\n"), &sharing.Fuse{Tools: tools}} {
+		if err := mounter.Mount(t.Context(), folder, access); err != nil {
 			t.Error(err)
 		}
 	}
@@ -80,10 +80,10 @@ func TestNoErrorShowsTheOptions(t *testing.T) {
 	kernel, fuse := failure, failure
 	kernel.Begins, fuse.Begins = "mount.ceph", "ceph-fuse"
 	tools, _ := play(t, kernel, fuse)
-	for _, way := range []sharing.Way{kernelWith(t, tools, "nodev\tceph\n"), &sharing.Fuse{Tools: tools}} {
-		err := way.Mount(t.Context(), folder, access)
+	for _, mounter := range []sharing.Mounter{kernelWith(t, tools, "nodev\tceph\n"), &sharing.Fuse{Tools: tools}} {
+		err := mounter.Mount(t.Context(), folder, access)
 		if !fault.Forbidden.Is(err) || strings.Contains(err.Error(), "password") || strings.Contains(err.Error(), "secret ") {
-			t.Errorf("%s: %v", way.Name(), err)
+			t.Errorf("%s: %v", mounter.Name(), err)
 		}
 	}
 }

@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Way is how a copy was made.
-type Way string
+// Method is how a copy was made.
+type Method string
 
-// The ways.
+// The methods.
 const (
 	// Shared copies have their space in common until one of them is written
 	// to. They take milliseconds, whatever the size.
-	Shared Way = "shared"
+	Shared Method = "shared"
 	// Full copies have their own space and take time for every byte.
-	Full Way = "full"
+	Full Method = "full"
 )
 
 // Source is an image that is open for copying: it can be copied even when its

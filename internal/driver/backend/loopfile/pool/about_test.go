@@ -31,8 +31,8 @@ func TestRefusalsHaveOneMessage(t *testing.T) {
 			t.Fatalf("Promise: %v", err)
 		}
 		said[err.Error()] = true
-		room := Room{Look: func() (Disk, error) { return Disk{Free: free, Used: 10 * gibi}, nil }}
-		_, err = room.Book(200 * gibi)
+		space := FreeSpace{Look: func() (Disk, error) { return Disk{Free: free, Used: 10 * gibi}, nil }}
+		_, err = space.Book(200 * gibi)
 		if !fault.Exhausted.Is(err) {
 			t.Fatalf("Book: %v", err)
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 // early finds claims that lost their finalizer while a pod with a node used them (I10).
-func (w *guards) early() (wrong []string) {
+func (w *protectionWorld) early() (wrong []string) {
 	before := map[types.UID]*corev1.PersistentVolumeClaim{}
 	for _, e := range w.server.History(&corev1.PersistentVolumeClaim{}, 0) {
 		is, ok := e.Object.(*corev1.PersistentVolumeClaim)
@@ -40,7 +40,7 @@ func holds(claim *corev1.PersistentVolumeClaim) bool {
 }
 
 // podsAt are the pods as they were at a resource version.
-func (w *guards) podsAt(version int64) []*corev1.Pod {
+func (w *protectionWorld) podsAt(version int64) []*corev1.Pod {
 	at := map[string]*corev1.Pod{}
 	for _, e := range w.server.History(&corev1.Pod{}, 0) {
 		if e.At > version {
@@ -62,7 +62,7 @@ func (w *guards) podsAt(version int64) []*corev1.Pod {
 }
 
 // end finds what is not as it should be when nothing happens any more.
-func (w *guards) end() (wrong []string) {
+func (w *protectionWorld) end() (wrong []string) {
 	pods := apiserver.Objects(w.server, &corev1.Pod{})
 	claims := map[string]*corev1.PersistentVolumeClaim{}
 	for _, c := range apiserver.Objects(w.server, &corev1.PersistentVolumeClaim{}) {

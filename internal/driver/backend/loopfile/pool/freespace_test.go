@@ -6,14 +6,14 @@ import (
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
-// roomOf has a disk of 1000 bytes, of which 20 are left free.
-func roomOf(free *int64) *Room {
-	return &Room{Look: func() (Disk, error) { return Disk{Free: *free, Used: 1000 - *free}, nil }}
+// freeSpaceOf has a disk of 1000 bytes, of which 20 are left free.
+func freeSpaceOf(free *int64) *FreeSpace {
+	return &FreeSpace{Look: func() (Disk, error) { return Disk{Free: *free, Used: 1000 - *free}, nil }}
 }
 
 func TestRoom(t *testing.T) {
 	free := int64(500)
-	r := roomOf(&free)
+	r := freeSpaceOf(&free)
 	if _, err := r.Book(481); !fault.Exhausted.Is(err) {
 		t.Errorf("into the reserve: %v, want exhausted", err)
 	}
@@ -53,7 +53,7 @@ func TestRoom(t *testing.T) {
 // A pod fills the pool while a copy is made.
 func TestRoomThatIsTakenMeanwhile(t *testing.T) {
 	free := int64(500)
-	b, err := roomOf(&free).Book(300)
+	b, err := freeSpaceOf(&free).Book(300)
 	if err != nil {
 		t.Fatal(err)
 	}

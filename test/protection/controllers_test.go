@@ -245,7 +245,7 @@ func growth(w *world) {
 	grows := bound("grows", func(*corev1.PersistentVolume) {})
 	for i, to := range []string{"2Gi", "3Gi"} {
 		grow(grows, to)
-		w.eventually("an event says so", func() bool { return w.told("grows", "ExternalExpanding", waits) == i+1 })
+		w.eventually("an event says so", func() bool { return w.events("grows", "ExternalExpanding", waits) == i+1 })
 	}
 	status(w, grows, func(c *corev1.PersistentVolumeClaim) { c.Status.Capacity = size("3Gi") })
 
@@ -257,9 +257,9 @@ func growth(w *world) {
 		return w.exists(moved) && moved.Annotations[names.AnnStorageResizer] == "cinder.csi.openstack.org"
 	})
 	w.eventually("an event says so", func() bool {
-		return w.told("moved", "ExternalExpanding", "CSI migration enabled for kubernetes.io/cinder; waiting for external resizer to expand the pvc") == 1
+		return w.events("moved", "ExternalExpanding", "CSI migration enabled for kubernetes.io/cinder; waiting for external resizer to expand the pvc") == 1
 	})
-	if got := w.told("grows", "ExternalExpanding", waits); got != 2 {
+	if got := w.events("grows", "ExternalExpanding", waits); got != 2 {
 		w.t.Errorf("told %d times of two wishes", got)
 	}
 	if got := counts(); got["GET persistentvolumes"] > 0 || got["GET persistentvolumeclaims"] > 0 {
@@ -285,7 +285,7 @@ func ephemerals(w *world) {
 		w.t.Errorf("%+v", other.ObjectMeta)
 	}
 	w.eventually("an event says so", func() bool {
-		return w.told("a", "FailedBinding", "ephemeral volume b-c: PVC default/a-b-c was not created for pod default/a (pod is not owner)") > 0
+		return w.events("a", "FailedBinding", "ephemeral volume b-c: PVC default/a-b-c was not created for pod default/a (pod is not owner)") > 0
 	})
 	w.delete(taken)
 	w.eventually("the claim is created when its name is free", func() bool { return w.exists(taken) && metav1.IsControlledBy(taken, a) })

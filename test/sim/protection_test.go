@@ -46,7 +46,7 @@ type history struct {
 	soon   string // the claim that goes as soon as they are; empty for none
 }
 
-const guardNamespace = "ns"
+const protectedNamespace = "ns"
 
 var histories = rapid.Custom(func(t *rapid.T) history {
 	moves := rapid.Custom(func(t *rapid.T) move {
@@ -71,7 +71,7 @@ var histories = rapid.Custom(func(t *rapid.T) history {
 func TestGuardsHold(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		h := histories.Draw(r, "history")
-		if wrong := playGuards(t, h, nil); len(wrong) > 0 {
+		if wrong := playProtection(t, h, nil); len(wrong) > 0 {
 			r.Fatalf("%v\n%v", wrong, h)
 		}
 	})
@@ -117,7 +117,7 @@ var beginning = []move{
 func TestGuardsHaveLearned(t *testing.T) {
 	for name, h := range learned {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
-			for _, wrong := range playGuards(t, h, nil) {
+			for _, wrong := range playProtection(t, h, nil) {
 				t.Error(wrong)
 			}
 		})
@@ -127,17 +127,17 @@ func TestGuardsHaveLearned(t *testing.T) {
 // 8.30, k/k#75980: a controller that reads only the informer cache is caught.
 func TestProtectionThatReadsOnlyTheCacheIsCaught(t *testing.T) {
 	byMemory := func(v *view.View) client.Reader { return v }
-	if wrong := playGuards(t, learned["75980 a pod got its node a moment ago"], byMemory); len(wrong) == 0 {
+	if wrong := playProtection(t, learned["75980 a pod got its node a moment ago"], byMemory); len(wrong) == 0 {
 		t.Error("nothing shows that the API server must be asked")
 	}
 }
 
-// playGuards plays a history and returns the violations. live replaces the live reader; nil for the
+// playProtection plays a history and returns the violations. live replaces the live reader; nil for the
 // API server.
-func playGuards(t *testing.T, h history, live func(*view.View) client.Reader) (wrong []string) {
+func playProtection(t *testing.T, h history, live func(*view.View) client.Reader) (wrong []string) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		w := &guards{ctx: ctx, server: apiserver.New()}
+		w := &protectionWorld{ctx: ctx, server: apiserver.New()}
 		w.api = w.server.Client()
 		v := view.New(w.server, h.faults...)
 		w.start(v, live)
@@ -173,14 +173,14 @@ func playGuards(t *testing.T, h history, live func(*view.View) client.Reader) (w
 	return wrong
 }
 
-// guards is the world of one history of the protection controllers.
-type guards struct {
+// protectionWorld is the world of one history of the protection controllers.
+type protectionWorld struct {
 	ctx    context.Context
 	server *apiserver.Server
 	api    client.Client
 }
 
-func (w *guards) start(v *view.View, live func(*view.View) client.Reader) {
+func (w *protectionWorld) start(v *view.View, live func(*view.View) client.Reader) {
 	reader := client.Reader(w.api)
 	if live != nil {
 		reader = live(v)
@@ -204,9 +204,9 @@ func (w *guards) start(v *view.View, live func(*view.View) client.Reader) {
 }
 
 // play does one move. A move that is not possible now is none.
-func (w *guards) play(m move) {
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: guardNamespace, Name: fmt.Sprint("c", m.claim)}}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: guardNamespace, Name: fmt.Sprint("p", m.pod)}}
+func (w *protectionWorld) play(m move) {
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: protectedNamespace, Name: fmt.Sprint("c", m.claim)}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: protectedNamespace, Name: fmt.Sprint("p", m.pod)}}
 	switch m.what {
 	case "create claim":
 		_ = w.api.Create(w.ctx, claim)
@@ -233,13 +233,13 @@ func (w *guards) play(m move) {
 		w.endPod(pod)
 	case "replace pod":
 		w.endPod(pod)
-		w.createPod(m, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: guardNamespace, Name: pod.Name}})
+		w.createPod(m, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: protectedNamespace, Name: pod.Name}})
 	case "collect":
 		w.collect()
 	}
 }
 
-func (w *guards) createPod(m move, pod *corev1.Pod) {
+func (w *protectionWorld) createPod(m move, pod *corev1.Pod) {
 	pod.Spec.Volumes = []corev1.Volume{{Name: "data"}}
 	if m.what == "create ephemeral pod" {
 		pod.Spec.Volumes[0].Ephemeral = &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{}}
@@ -253,7 +253,7 @@ func (w *guards) createPod(m move, pod *corev1.Pod) {
 }
 
 // endPod deletes the pod, or removes a terminating one.
-func (w *guards) endPod(pod *corev1.Pod) {
+func (w *protectionWorld) endPod(pod *corev1.Pod) {
 	if w.api.Get(w.ctx, client.ObjectKeyFromObject(pod), pod) != nil {
 		return
 	}
@@ -265,13 +265,13 @@ func (w *guards) endPod(pod *corev1.Pod) {
 	_ = w.api.Update(w.ctx, pod)
 }
 
-func (w *guards) has(claim string) bool {
-	return w.api.Get(w.ctx, client.ObjectKey{Namespace: guardNamespace, Name: claim}, &corev1.PersistentVolumeClaim{}) == nil
+func (w *protectionWorld) has(claim string) bool {
+	return w.api.Get(w.ctx, client.ObjectKey{Namespace: protectedNamespace, Name: claim}, &corev1.PersistentVolumeClaim{}) == nil
 }
 
 // collect is the garbage collector. A pod that is being deleted is deleted in the foreground: its
 // claims go first.
-func (w *guards) collect() {
+func (w *protectionWorld) collect() {
 	pods := map[types.UID]bool{}
 	for _, p := range apiserver.Objects(w.server, &corev1.Pod{}) {
 		pods[p.UID] = p.DeletionTimestamp == nil
@@ -283,19 +283,21 @@ func (w *guards) collect() {
 	}
 }
 
-func (w *guards) writes() int { return len(w.server.History(&corev1.PersistentVolumeClaim{}, 0)) }
+func (w *protectionWorld) writes() int {
+	return len(w.server.History(&corev1.PersistentVolumeClaim{}, 0))
+}
 
 // Claims that are deleted together cost one write each, and a few lists for all of them.
 func TestProtectionRequestsAreBounded(t *testing.T) {
 	const many = 1000
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		w := &guards{ctx: ctx, server: apiserver.New()}
+		w := &protectionWorld{ctx: ctx, server: apiserver.New()}
 		counted := &counting{Client: w.server.Client()}
 		w.api = counted
 		w.start(view.New(w.server), nil)
 		for i := range many {
-			_ = w.api.Create(ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: guardNamespace, Name: strconv.Itoa(i)}})
+			_ = w.api.Create(ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: protectedNamespace, Name: strconv.Itoa(i)}})
 		}
 		time.Sleep(time.Second)
 		counted.patches, counted.lists = 0, 0
