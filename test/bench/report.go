@@ -46,6 +46,25 @@ func (o outcome) report() string {
 	}
 	line("%d claims at once in each trial. %d cores, which the API server uses too; etcd", o.claims, runtime.NumCPU())
 	line("%s.", disk)
+	o.paceTable(line)
+	line("A floor is a client that makes only the writes that must be: four for each")
+	line("claim, and five beside a provisioner that is another program. Stock and purser")
+	line("have the same one, of ours; plane has it in the same process.\n")
+	o.requestTable(line)
+	o.usageTable(line)
+	o.idleTable(line)
+	line("\n%-52s%9s%9s%9s", "Goals", "here", "goal", "")
+	for _, g := range o.goals() {
+		line("%s", g)
+	}
+	return out.String()
+}
+
+// printer writes one line of a report.
+type printer func(format string, args ...any)
+
+// paceTable prints the rates and waiting times.
+func (o outcome) paceTable(line printer) {
 	line("\n%-26s%9s%9s%9s%9s%9s%9s", "Pace", "per s", "of floor", "x stock", "p50 ms", "p99 ms", "of stock")
 	o.each(func(trial string) { line("%s", trial) }, func(r row) {
 		if r.contender == nameLate {
@@ -64,9 +83,10 @@ func (o outcome) report() string {
 			o.span(r),
 		)
 	})
-	line("A floor is a client that makes only the writes that must be: four for each")
-	line("claim, and five beside a provisioner that is another program. Stock and purser")
-	line("have the same one, of ours; plane has it in the same process.\n")
+}
+
+// requestTable prints the requests to the API server for each claim.
+func (o outcome) requestTable(line printer) {
 	line("%-26s%8s%8s%8s%8s%8s%8s%6s", "Requests per claim", "create", "update", "patch", "delete", "reads",
 		"events", "409")
 	o.each(func(trial string) { line("%s", trial) }, func(r row) {
@@ -75,6 +95,10 @@ func (o outcome) report() string {
 		}
 		sides(r, line)
 	})
+}
+
+// usageTable prints processor time and memory.
+func (o outcome) usageTable(line printer) {
 	line("\n%-26s%14s%14s%14s%6s%6s", "Processor, memory", "CPU ms a claim", "provisioner", "API server", "MB", "and")
 	o.each(func(trial string) { line("%s", trial) }, func(r row) {
 		line(
@@ -87,6 +111,10 @@ func (o outcome) report() string {
 			r.memory(theirs),
 		)
 	})
+}
+
+// idleTable prints the use of the processor without work.
+func (o outcome) idleTable(line printer) {
 	for i, r := range o.idle {
 		if i == 0 {
 			line("\n%-26s%18s%18s%18s", fmt.Sprintf("Idle with %d bound", o.pairs), "right after work", "later", "resident MB")
@@ -97,11 +125,6 @@ func (o outcome) report() string {
 		line("Of one core: for %s right after work, with the garbage of it; and, %s after", afterTime, calmDown)
 		line("work, for %s: what goes on forever.", idleTime)
 	}
-	line("\n%-52s%9s%9s%9s", "Goals", "here", "goal", "")
-	for _, g := range o.goals() {
-		line("%s", g)
-	}
-	return out.String()
 }
 
 // each goes through the rows, trial after trial.

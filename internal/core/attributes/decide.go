@@ -58,16 +58,7 @@ func Decide(s Snapshot, now time.Time) Verdict {
 	case s.Class == nil:
 		return classMissing(s, target)
 	case s.Class.DriverName != s.Driver.Name: // RZ-H13
-		return wait{Finding: verdict.Finding{
-			Reason: verdict.ModifyClassNotOurs,
-			Message: fmt.Sprintf(
-				"VAC %q is for the driver %s, and the volume is of the driver %s",
-				target,
-				s.Class.DriverName,
-				s.Driver.Name,
-			),
-			Fix: "Name a class of the volume's driver in spec.volumeAttributesClassName",
-		}}
+		return classNotOurs(s, target)
 	case !s.Driver.Modifies:
 		return wait{Finding: verdict.Finding{
 			Reason: verdict.ModifyDriverLacks,
@@ -134,6 +125,20 @@ func cancel(s Snapshot) Verdict {
 	}
 	canceled := verdict.Finding{Reason: verdict.ModifyCanceled, Message: "Cancelled modify."}
 	return do{Finding: canceled, Actions: []Action{Cancel{}}, Then: nothing{Finding: canceled}}
+}
+
+// classNotOurs waits for a class of the volume's driver (RZ-H13).
+func classNotOurs(s Snapshot, target string) Verdict {
+	return wait{Finding: verdict.Finding{
+		Reason: verdict.ModifyClassNotOurs,
+		Message: fmt.Sprintf(
+			"VAC %q is for the driver %s, and the volume is of the driver %s",
+			target,
+			s.Class.DriverName,
+			s.Driver.Name,
+		),
+		Fix: "Name a class of the volume's driver in spec.volumeAttributesClassName",
+	}}
 }
 
 // classMissing is RZ-M6. The modification goes on when the class appears (RZ-H1).

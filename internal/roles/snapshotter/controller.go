@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/purser-csi/purser/internal/controllers/snapshotting"
@@ -182,16 +183,7 @@ func (c *Controller) Run(ctx context.Context) error {
 		return err
 	}
 	defer server.Stop()
-	controller := snapshotting.NewController(snapshotting.ControllerConfig{
-		Settings: reconcile.Settings{
-			Workers: int(c.Workers), Clock: clock.RealClock{},
-			Backoff: reconcile.Backoff{First: c.RetryStart, Most: c.RetryMax},
-			Events:  events, Decided: telemetry.NewCounter(registry, telemetry.MetricDecisions),
-		},
-		Mode:   core.Settings{SourceMode: c.SourceMode, Distributed: c.Distributed},
-		Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(),
-		Operations: telemetry.NewSnapshotOperations(registry),
-	})
+	controller := c.newController(mgr, registry, events)
 	if err := errors.Join(
 		controller.AddTo(ctx, mgr),
 		followGroups(mgr, c.Gates, controller),
@@ -201,4 +193,20 @@ func (c *Controller) Run(ctx context.Context) error {
 		return err
 	}
 	return process.RunUntilLeaseLost(ctx, mgr)
+}
+
+// newController returns the controller with the settings of the flags.
+func (c *Controller) newController(
+	mgr manager.Manager, registry *prometheus.Registry, events *kube.Events,
+) *snapshotting.Controller {
+	return snapshotting.NewController(snapshotting.ControllerConfig{
+		Settings: reconcile.Settings{
+			Workers: int(c.Workers), Clock: clock.RealClock{},
+			Backoff: reconcile.Backoff{First: c.RetryStart, Most: c.RetryMax},
+			Events:  events, Decided: telemetry.NewCounter(registry, telemetry.MetricDecisions),
+		},
+		Mode:   core.Settings{SourceMode: c.SourceMode, Distributed: c.Distributed},
+		Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(),
+		Operations: telemetry.NewSnapshotOperations(registry),
+	})
 }

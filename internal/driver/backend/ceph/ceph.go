@@ -31,7 +31,7 @@ type Config struct {
 	Tools *command.Runner
 	// Mappers make devices of images; all when nil.
 	Mappers []mapping.Mapper
-	// Shares are those of mounting CephFS; all when nil.
+	// Mounters mount CephFS; all when nil.
 	Mounters []sharing.Mounter
 	// Grace is how long a call waits for an operation that hangs in the kernel, see package
 	// timelimit.

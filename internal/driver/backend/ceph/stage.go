@@ -78,7 +78,7 @@ func (b *Backend) stageImage(ctx context.Context, s backend.Staging, o handle.Ob
 	mapper, named := mapping.Named(b.mappers, r.Way)
 	if !named {
 		var err error
-		if way, err = mapping.Choose(ctx, b.mappers); err != nil {
+		if mapper, err = mapping.Choose(ctx, b.mappers); err != nil {
 			return err
 		}
 	}

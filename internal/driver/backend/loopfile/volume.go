@@ -129,17 +129,17 @@ func (b *Backend) build(ctx context.Context, id backend.ID, m volumeMetadata, p 
 }
 
 func (b *Backend) fill(ctx context.Context, dir string, m *volumeMetadata, p plan) error {
-	path, way := filepath.Join(dir, imageFile), image.Full
+	path, method := filepath.Join(dir, imageFile), image.Full
 	var err error
 	if p.origin.what == "" {
 		err = image.Create(path, p.bytes)
 	} else {
-		way, err = b.fillFrom(ctx, path, m, p)
+		method, err = b.fillFrom(ctx, path, m, p)
 	}
 	if err != nil || !p.settings.thick {
 		return err
 	}
-	if way == image.Shared {
+	if method == image.Shared {
 		// Reserves space for the whole image, also for parts that are shared with the source.
 		return b.allocateMore(path, p.bytes, p.bytes)
 	}

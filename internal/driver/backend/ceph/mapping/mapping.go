@@ -67,25 +67,25 @@ func Mappers(tools Tools) []Mapper {
 // ErrNoMapper means that this machine cannot make devices of images.
 var ErrNoMapper = errors.New("this machine cannot make block devices of RBD images")
 
-// Choose gives the first way that is usable. Its error has what each of them
+// Choose returns the first mapper that is usable. Its error has what each of them
 // is missing.
 func Choose(ctx context.Context, mappers []Mapper) (Mapper, error) {
 	var missing []string
 	for _, mapper := range mappers {
 		err := mapper.Usable(ctx)
 		if err == nil {
-			return way, nil
+			return mapper, nil
 		}
 		missing = append(missing, mapper.Name()+": "+err.Error())
 	}
 	return nil, fault.Unready.Errorf("%w; %s", ErrNoMapper, strings.Join(missing, "; "))
 }
 
-// Named gives the way of a record.
+// Named returns the mapper of a record.
 func Named(mappers []Mapper, name string) (Mapper, bool) {
 	for _, mapper := range mappers {
-		if way.Name() == name {
-			return way, true
+		if mapper.Name() == name {
+			return mapper, true
 		}
 	}
 	return nil, false

@@ -47,7 +47,7 @@ func sysfs(t *testing.T, files map[string]string) string {
 	return sys
 }
 
-// A machine that can do nothing says of each way what it lacks.
+// A machine that can do nothing says of each mapper what it lacks.
 func TestErrorNamesWhatEachMethodLacks(t *testing.T) {
 	tools, played := play(t)
 	played.Remove("rbd-fuse")
@@ -74,7 +74,7 @@ func TestTheKernelsClientIsPreferred(t *testing.T) {
 		t.Errorf("Named = %v, %v", mapper, known)
 	}
 	if _, known := mapping.Named(mappers, "iscsi"); known {
-		t.Error("a way that is not known was found")
+		t.Error("an unknown mapper was found")
 	}
 }
 

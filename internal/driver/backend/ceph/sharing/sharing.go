@@ -52,13 +52,13 @@ func Mounters(tools Tools) []Mounter {
 // ErrNoMounter means that this machine cannot mount CephFS.
 var ErrNoMounter = errors.New("this machine cannot mount CephFS")
 
-// Choose gives the first way that is usable.
+// Choose returns the first mounter that is usable.
 func Choose(mounters []Mounter) (Mounter, error) {
 	var missing []string
 	for _, mounter := range mounters {
 		err := mounter.Usable()
 		if err == nil {
-			return way, nil
+			return mounter, nil
 		}
 		missing = append(missing, mounter.Name()+": "+err.Error())
 	}
