@@ -144,7 +144,7 @@ func TestDriverIsWaitedFor(t *testing.T) {
 	}
 }
 
-// ST-5: the wait ends when its context ends, and then says what was wrong with the driver.
+// ST-5: the wait ends when its context ends, and the error has the driver's last one.
 func TestWaitingEnds(t *testing.T) {
 	never := func(d *driver) {
 		d.probes = []func(context.Context) (*csi.ProbeResponse, error){says(nil, status.Error(codes.Internal, "broken"))}
@@ -157,7 +157,7 @@ func TestWaitingEnds(t *testing.T) {
 	}
 }
 
-// ST-6, ST-8: name and capabilities are asked for once, and what this version does not know is no
+// ST-6, ST-8: name and capabilities are read once, and a capability unknown to this version is no
 // error.
 func TestDescribe(t *testing.T) {
 	got, err := dial(t, ready(), time.Second).Describe(t.Context())
@@ -182,7 +182,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// ST-6, ST-8: a driver that cannot say who it is or what it can do is an error that names the call.
+// ST-6, ST-8: a failed GetPluginInfo or GetPluginCapabilities is an error that names the call.
 func TestDescribeFails(t *testing.T) {
 	no := status.Error(codes.Internal, "no")
 	for row, tc := range map[string]struct {

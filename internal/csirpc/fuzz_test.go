@@ -46,7 +46,7 @@ func FuzzDescribe(f *testing.F) {
 	})
 }
 
-// FuzzRedact: no secret is left in what a driver said, wherever it stands there.
+// FuzzRedact: a driver's message has no secret after the redaction, at any position.
 func FuzzRedact(f *testing.F) {
 	f.Add("login with ", "hunter2", " failed", "other")
 	f.Add("", "a\nlong line of a key\n", "", "long line")

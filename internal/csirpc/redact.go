@@ -13,9 +13,10 @@ import (
 // and errors. Drivers pass on what their backend's tools print, and some of those print their
 // arguments (R-59, U-48).
 //
-// A value is looked for as it is, quoted, in JSON, in a URL, in base64, and line by line, since
-// keys come in several; of a line that sets something, so is what it sets. What is shorter than
-// [leastSecret] stays: it is no secret, and the message would lose every "1" and "true".
+// Redact searches for each value as it is, quoted, in JSON, in a URL, in base64, and line by line,
+// since keys have several lines. Of a line "name=value" it also searches for the value alone. Values
+// shorter than [leastSecret] stay: they are no secrets, and the message would lose every "1" and
+// "true".
 func Redact(message string, secrets map[string]string) string {
 	var forms []string
 	for _, value := range secrets {
@@ -66,8 +67,8 @@ func encodings(text string) []string {
 	}
 }
 
-// inJSON returns a text in JSON without the quotes around it. What means something to a browser has
-// two forms there.
+// inJSON returns a text in JSON without the quotes around it. JSON has two forms of the characters
+// <, > and &: encoders may escape them for browsers.
 func inJSON(text string, escapeHTML bool) string {
 	var out strings.Builder
 	encoder := json.NewEncoder(&out)

@@ -119,7 +119,7 @@ func TestVolumesForSeveralNodes(t *testing.T) {
 	r.delete(t, id)
 }
 
-// A new process knows what the one before has promised.
+// A new process knows the attachments of the previous one.
 func TestAttachmentsOutliveTheDriver(t *testing.T) {
 	state := t.TempDir()
 	shared := newShelf()

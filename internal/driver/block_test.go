@@ -93,7 +93,7 @@ func TestADeviceIsReadOnlyEverywhereOrNowhere(t *testing.T) {
 	r.unpublish(t, "vol", "three")
 }
 
-// What stands in the way of a device stays as it is.
+// A file or a directory at the target path of a device is not replaced.
 func TestADeviceHidesNothing(t *testing.T) {
 	r, staging := stagedBlock(t, writer)
 	if err := os.WriteFile(r.target("file"), []byte("precious"), 0o600); err != nil {
@@ -111,7 +111,7 @@ func TestADeviceHidesNothing(t *testing.T) {
 	if content, err := os.ReadFile(r.target("file")); string(content) != "precious" {
 		t.Errorf("the file holds %q, %v", content, err)
 	}
-	// An empty file is what a kill between making it and the mount leaves.
+	// A kill between the creation of the file and the mount leaves an empty file.
 	if err := os.WriteFile(r.target("empty"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -121,8 +121,8 @@ func TestADeviceHidesNothing(t *testing.T) {
 	}
 }
 
-// The staging path is unmounted behind the driver's back: what is published
-// keeps the volume in use, and can be unpublished.
+// The staging path is unmounted by another program: the published
+// targets keep the volume in use, and can be unpublished.
 func TestAStagingPathThatIsGone(t *testing.T) {
 	r, staging := loopImages(t)
 	staging += "vol"

@@ -302,7 +302,7 @@ func newShelfRig(t *testing.T) *rig {
 	return r
 }
 
-// 3.1 GetCapacity: minimum_volume_size since 1.4, by what is asked for.
+// 3.1 GetCapacity: minimum_volume_size since 1.4, by the requested capabilities.
 func TestCapacityTellsTheLeastSize(t *testing.T) {
 	r := newShelfRig(t)
 	for _, test := range []struct {

@@ -297,7 +297,7 @@ func TestListVolumesCodes(t *testing.T) {
 	wantCode(t, err, codes.InvalidArgument, "max_entries -1")
 }
 
-// What is not advertised is not there.
+// Calls that are not advertised return UNIMPLEMENTED.
 func TestTheRestIsUnimplemented(t *testing.T) {
 	r := newRig(t, settings{})
 	calls := map[string]func() error{

@@ -17,7 +17,7 @@ type controllerServer struct {
 }
 
 // CreateVolume claims the id that the name leads to. That excludes a second
-// CreateVolume with the same name, and a DeleteVolume of what it makes. It
+// CreateVolume with the same name, and a DeleteVolume of that volume. It
 // also claims its source.
 func (s *controllerServer) CreateVolume(
 	ctx context.Context,
@@ -54,8 +54,8 @@ func (s *controllerServer) DeleteVolume(
 	})
 }
 
-// ValidateVolumeCapabilities claims nothing: it reads what is written once,
-// when the volume appears.
+// ValidateVolumeCapabilities claims nothing: it reads metadata that is written once,
+// when the volume is created.
 func (s *controllerServer) ValidateVolumeCapabilities(
 	ctx context.Context,
 	r *csi.ValidateVolumeCapabilitiesRequest,

@@ -8,7 +8,7 @@ import (
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
-// This file has what changes a volume that exists, and its snapshots.
+// This file has the calls that change an existing volume, and those for its snapshots.
 
 // ControllerExpandVolume claims the volume.
 func (s *controllerServer) ControllerExpandVolume(

@@ -69,13 +69,13 @@ func (s *controllerServer) GetCapacity(
 	if err != nil {
 		return nil, err
 	}
-	room, err := s.service.room(ctx, request)
+	free, err := s.service.capacity(ctx, request)
 	if err != nil {
 		return nil, err
 	}
-	response := &csi.GetCapacityResponse{AvailableCapacity: room.available}
-	if room.least > 0 {
-		response.MinimumVolumeSize = wrapperspb.Int64(room.least)
+	response := &csi.GetCapacityResponse{AvailableCapacity: free.available}
+	if free.least > 0 {
+		response.MinimumVolumeSize = wrapperspb.Int64(free.least)
 	}
 	return response, nil
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // features are the optional interfaces of a backend, nil where it lacks one.
-// What is nil here is not advertised and answers UNIMPLEMENTED: both follow
-// from the same field, so they cannot disagree.
+// A nil interface is not advertised, and its calls return UNIMPLEMENTED: both
+// follow from the same field, so they cannot disagree.
 type features struct {
 	lister       backend.Lister
 	pool         backend.Pool

@@ -108,7 +108,7 @@ func isProvisioners(key string) bool {
 		slices.ContainsFunc(provisionerPrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
-// parseParameters drops what the provisioner added.
+// parseParameters drops the parameters that the provisioner added.
 func parseParameters(field string, parameters map[string]string) (map[string]string, error) {
 	var own map[string]string
 	size := 0

@@ -32,25 +32,25 @@ func (s *controllerService) list(ctx context.Context, p page) (volumes []backend
 	return volumes, next, nil
 }
 
-// room is an answer to GetCapacity; a least size of 0 is not known.
-type room struct{ available, least int64 }
+// capacity is a response to GetCapacity; a least size of 0 is not known.
+type capacity struct{ available, least int64 }
 
-// room has nothing available for what the backend could not make at all
+// capacity returns nothing available for volumes that the backend cannot create at all
 // (GetCapacityRequest: SHALL report what satisfies all capabilities and the
 // parameters).
-func (s *controllerService) room(ctx context.Context, w wish) (room, error) {
+func (s *controllerService) capacity(ctx context.Context, w wish) (capacity, error) {
 	if w.elsewhere {
-		return room{}, nil
+		return capacity{}, nil
 	}
 	err := allows(s.backend, w.capabilities, w.parameters)
 	if fault.Invalid.Is(err) {
 		logr.FromContextOrDiscard(ctx).V(levelQuestion).Info("No capacity for such volumes", "reason", err.Error())
-		return room{}, nil
+		return capacity{}, nil
 	}
 	if err != nil {
-		return room{}, err
+		return capacity{}, err
 	}
-	var r room
+	var r capacity
 	if r.available, err = s.available(ctx, w.parameters); err != nil {
 		return r, err
 	}

@@ -80,7 +80,7 @@ func TestARealMountSurvivesARestart(t *testing.T) {
 }
 
 // A pod with bidirectional propagation can leave a mount inside the volume.
-// Deleting the volume must not delete what is mounted there.
+// Deleting the volume must not delete the files that are mounted there.
 func TestDeleteSparesAMountInsideTheVolume(t *testing.T) {
 	r := realMounts(t)
 	id := r.create(t, "vol")

@@ -16,8 +16,8 @@ const stripped = "***stripped***"
 // for them; volume_context is not marked as secret.
 const tokensKey = "csi.storage.k8s.io/serviceAccount.tokens"
 
-// String strips what the spec marks as secret, and two things that it does not
-// mark although they may be: mount flags (VolumeCapability.MountVolume) and
+// String strips the fields that the spec marks as secret, and two that it does
+// not mark although they may be secret: mount flags (VolumeCapability.MountVolume) and
 // tokens in a volume context.
 func (r redacted) String() string {
 	message, ok := r.request.(proto.Message)

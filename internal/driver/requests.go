@@ -9,7 +9,7 @@ import (
 
 // parseCreate accepts what the advertised capabilities cover. The fields that
 // SHALL NOT be specified without a capability are refused rather than
-// ignored: the caller would get a volume that is not what it asked for.
+// ignored: the caller would get another volume than the requested one.
 func (f features) parseCreate(r *csi.CreateVolumeRequest) (backend.Request, error) {
 	name, err := parseName(r.GetName())
 	if err != nil {

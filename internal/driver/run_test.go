@@ -108,7 +108,7 @@ func wantMode(t *testing.T, path string, want os.FileMode) {
 	}
 }
 
-// deadSocket is what a killed driver leaves: a file without a listener.
+// deadSocket is the socket of a killed driver: a file without a listener.
 func deadSocket(t *testing.T, path string) {
 	t.Helper()
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})

@@ -13,7 +13,7 @@ import (
 )
 
 // shelf is a backend in memory with every feature, for the rules of the
-// services. What it stages is the staging path itself.
+// services. The source of a staged volume is the staging path itself.
 type shelf struct {
 	mu        sync.Mutex
 	volumes   map[backend.ID]backend.Volume

@@ -13,8 +13,8 @@ import (
 	"github.com/purser-csi/purser/internal/mount"
 )
 
-// stage writes the record first, see package staging. The next call for the volume removes what a
-// failed stage leaves.
+// stage writes the record first, see package staging. The next call for the volume removes the
+// remains of a failed stage.
 func (s *nodeService) stage(ctx context.Context, volumeID string, r backend.Staging) error {
 	id, err := s.features.ids.parse(volumeID)
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *nodeService) stage(ctx context.Context, volumeID string, r backend.Stag
 	return s.features.stager.Stage(ctx, r)
 }
 
-// mayStage compares the request with what is staged. A repeated request is passed to the backend
+// mayStage compares the request with the staged volume. A repeated request is passed to the backend
 // again, since the volume may be only partly staged.
 func (s *nodeService) mayStage(ctx context.Context, want staging.Record) error {
 	have, found, err := s.staged.Of(want.Volume)

@@ -80,7 +80,7 @@ func (s *controllerService) surveyed(ctx context.Context, q survey) (found []bac
 	return found, nil
 }
 
-// survey sends what the backend finds in the snapshots that surveyed gave.
+// survey sends the parts that the backend finds in the snapshots of surveyed.
 func (s *controllerService) survey(
 	ctx context.Context,
 	q survey,

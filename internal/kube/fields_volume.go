@@ -43,7 +43,7 @@ func keepVolume(from, to *corev1.PersistentVolume) {
 	trimVolumeStatus(&to.Status)
 }
 
-// AttachedVolumeFields are what the attach-detach controller reads of a bound volume besides: driver
+// AttachedVolumeFields are the further fields of a bound volume that the attach-detach controller reads: driver
 // and handle, or the in-tree source from which these are translated.
 var AttachedVolumeFields = Reads(func(from, to *corev1.PersistentVolume) {
 	if keepHandle(from, to) == nil { // a migrated volume is translated from its labels too: the zone of a GCE disk
@@ -65,8 +65,8 @@ func keepHandle(from, to *corev1.PersistentVolume) *corev1.CSIPersistentVolumeSo
 	return to.Spec.CSI
 }
 
-// ProvisionedVolumeFields are what a provisioner reads of a bound volume besides: the node affinity
-// and what the deletion needs. Each volume that upstream provisioned has the two annotations.
+// ProvisionedVolumeFields are the further fields of a bound volume that a provisioner reads: the node
+// affinity and those that the deletion needs. Each volume that upstream provisioned has the two annotations.
 var ProvisionedVolumeFields = Reads(func(from, to *corev1.PersistentVolume) {
 	to.Spec.NodeAffinity = sharedAffinity(from.Spec.NodeAffinity)
 	if keepHandle(from, to) == nil { // a migrated volume is translated from its labels too
@@ -74,7 +74,7 @@ var ProvisionedVolumeFields = Reads(func(from, to *corev1.PersistentVolume) {
 	}
 }, names.AnnDeletionSecretName, names.AnnDeletionSecretNamespace)
 
-// ExpandedVolumeFields are what a resizer sends of a bound volume to the driver.
+// ExpandedVolumeFields are the fields of a bound volume that a resizer sends to the driver.
 var ExpandedVolumeFields = Reads(func(from, to *corev1.PersistentVolume) {
 	to.Spec.MountOptions = sharedList(from.Spec.MountOptions)
 	if csi := keepHandle(from, to); csi != nil {

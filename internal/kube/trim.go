@@ -12,8 +12,8 @@ import (
 const annLastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // Trim is a cache transform that removes the fields that no decision reads (#587). Nearly all
-// cached objects are bound claims and volumes. Trim keeps of them what identifies the owner and
-// what the deletion needs, and pools equal values.
+// cached objects are bound claims and volumes. Trim keeps the fields that identify the owner and
+// those that the deletion needs, and pools equal values.
 //
 // A trimmed object must not be sent in an update; use patches. It shares maps, lists and pointers
 // with other objects, so a reader without a deep copy must not change it.
@@ -57,7 +57,7 @@ func trimClaim(claim *corev1.PersistentVolumeClaim) {
 	claim.Spec = corev1.PersistentVolumeClaimSpec{VolumeName: claim.Spec.VolumeName, StorageClassName: class}
 }
 
-// trimVolume keeps the provisioner, the claim, the node affinity and what the deletion needs. Of a
+// trimVolume keeps the provisioner, the claim, the node affinity and the fields for the deletion. Of a
 // volume that is not CSI it keeps the source and the labels: if its in-tree plugin was migrated, it
 // is translated from these.
 func trimVolume(pv *corev1.PersistentVolume) {

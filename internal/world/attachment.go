@@ -15,7 +15,7 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 )
 
-// AttachmentMemory is what the process knows of one volume beyond the API objects. Each function may
+// AttachmentMemory is the state of this process about one volume, beyond the API objects. Each function may
 // be nil.
 type AttachmentMemory struct {
 	Rules attachment.Rules
@@ -29,7 +29,7 @@ type AttachmentMemory struct {
 	Confirmed func(types.UID) bool
 }
 
-// Attachment gathers what decides about one volume on all of its nodes.
+// Attachment gathers the inputs of the decision about one volume on all of its nodes.
 func Attachment(
 	ctx context.Context, from client.Reader, key attachment.Key, m AttachmentMemory,
 ) (attachment.Snapshot, error) {

@@ -29,13 +29,13 @@ func ModificationIndexes() []Index {
 	}}
 }
 
-// ModificationMemory is what the process knows of one claim beyond the API objects.
+// ModificationMemory is the state of this process about one claim, beyond the API objects.
 type ModificationMemory struct {
 	Driver attributes.Driver
 	Retry  attributes.Retry
 }
 
-// Modification gathers what decides about the VolumeAttributesClass of a claim's volume.
+// Modification gathers the inputs of the decision about the VolumeAttributesClass of a claim's volume.
 func Modification(
 	ctx context.Context, from client.Reader, key objects.ClaimKey, m ModificationMemory,
 ) (attributes.Snapshot, error) {

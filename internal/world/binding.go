@@ -65,16 +65,16 @@ type BindingObjects interface {
 	Static(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume
 }
 
-// BindingMemory is what the process knows of one key beyond the API objects.
+// BindingMemory is the state of this process about one key, beyond the API objects.
 type BindingMemory struct {
-	ClaimAsked bool // the claim is what the API server says now, absence included
+	ClaimAsked bool // the claim comes from a live read, absence included
 	// Asked reports the same of a volume; nil for none.
 	Asked func(volume string) bool
 	// Gone reports whether no claim of this name has the uid any more; nil for never.
 	Gone func(claim types.NamespacedName, uid types.UID) bool
 }
 
-// Binding gathers what decides about a claim with the volumes that name it, or about a volume that
+// Binding gathers the inputs of the decision about a claim with the volumes that name it, or about a volume that
 // names none.
 func Binding(from BindingObjects, key binding.Key, m BindingMemory) binding.Snapshot {
 	s := binding.Snapshot{Key: key, ClaimAsked: m.ClaimAsked}

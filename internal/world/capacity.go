@@ -28,7 +28,7 @@ func CapacityIndexes() []Index {
 	}}
 }
 
-// CapacityMemory is what the process knows of one key beyond the API objects.
+// CapacityMemory is the state of this process about one key, beyond the API objects.
 type CapacityMemory struct {
 	Rules      capacity.Rules
 	IsPlanned  bool // [CapacityPlan] has the key
@@ -38,7 +38,7 @@ type CapacityMemory struct {
 	Unseen func(func(*storagev1.CSIStorageCapacity) bool) []*storagev1.CSIStorageCapacity
 }
 
-// Capacity gathers what decides about the published capacity of one class in one segment. The
+// Capacity gathers the inputs of the decision about the published capacity of one class in one segment. The
 // objects have a cache of their own.
 func Capacity(
 	ctx context.Context, from, objects client.Reader, key capacity.Key, m CapacityMemory,

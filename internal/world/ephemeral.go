@@ -25,7 +25,7 @@ func EphemeralIndexes() []Index {
 	})}}
 }
 
-// Ephemeral gathers what decides about one ephemeral volume of a pod.
+// Ephemeral gathers the inputs of the decision about one ephemeral volume of a pod.
 func Ephemeral(ctx context.Context, from client.Reader, key ephemeral.Key) (ephemeral.Snapshot, error) {
 	s := ephemeral.Snapshot{Key: key}
 	pod, err := kube.Get(ctx, from, types.NamespacedName{Namespace: key.Namespace, Name: key.Pod}, &corev1.Pod{})

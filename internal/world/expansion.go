@@ -11,7 +11,7 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 )
 
-// Expansion gathers what decides about a claim that asks for another size.
+// Expansion gathers the inputs of the decision about a claim that asks for another size.
 func Expansion(ctx context.Context, from client.Reader, key expansion.Key) (expansion.Snapshot, error) {
 	s := expansion.Snapshot{Key: key}
 	claim, err := kube.Get(ctx, from, key.NamespacedName, &corev1.PersistentVolumeClaim{})

@@ -59,17 +59,17 @@ func AttributesClasses(o client.Object) []string {
 	return nil
 }
 
-// ClaimMemory is what a process remembers of a claim that is being deleted.
+// ClaimMemory is the state of a process about a claim that is being deleted.
 type ClaimMemory struct {
 	Removed bool       // this process removed the finalizer
 	Answer  *PodAnswer // from the API server, not used by a decision yet; nil for none
 	Asked   time.Time  // when the API server was last asked; zero for never
 }
 
-// PodAnswer is what a LIST of pods from the API server said of one claim.
+// PodAnswer is the result of a live LIST of pods for one claim.
 type PodAnswer = protection.Answer
 
-// ClaimProtection gathers what decides about the protecting finalizer of a claim.
+// ClaimProtection gathers the inputs of the decision about the protecting finalizer of a claim.
 func ClaimProtection(
 	ctx context.Context,
 	from client.Reader,
@@ -111,13 +111,13 @@ func claimUsers(
 	return users, nil
 }
 
-// VolumeMemory is what a process remembers of a PersistentVolume.
+// VolumeMemory is the state of a process about a PersistentVolume.
 type VolumeMemory struct {
 	Removed  bool     // this process removed the protecting finalizer
 	Together []string // drivers whose provisioner runs in this process; see protection.Volume
 }
 
-// VolumeProtection gathers what decides about the protecting finalizer of a PersistentVolume.
+// VolumeProtection gathers the inputs of the decision about the protecting finalizer of a PersistentVolume.
 func VolumeProtection(
 	ctx context.Context,
 	from client.Reader,
@@ -129,12 +129,12 @@ func VolumeProtection(
 	return s, err
 }
 
-// ClassMemory is what a process remembers of a VolumeAttributesClass.
+// ClassMemory is the state of a process about a VolumeAttributesClass.
 type ClassMemory struct {
 	Removed bool // this process removed the finalizer
 }
 
-// ClassProtection gathers what decides about the protecting finalizer of a VolumeAttributesClass.
+// ClassProtection gathers the inputs of the decision about the protecting finalizer of a VolumeAttributesClass.
 func ClassProtection(
 	ctx context.Context,
 	from client.Reader,
@@ -191,7 +191,7 @@ func (m UsageMemory) Condition(claim *corev1.PersistentVolumeClaim) corev1.Condi
 	return protection.UnusedStatus(claim)
 }
 
-// ClaimUsage gathers what decides about the condition Unused of a claim.
+// ClaimUsage gathers the inputs of the decision about the condition Unused of a claim.
 func ClaimUsage(ctx context.Context, from client.Reader, memory UsageMemory, key Key) (s protection.Usage, err error) {
 	s.Object, err = same(ctx, from, key, &corev1.PersistentVolumeClaim{})
 	if err != nil || s.Object == nil {

@@ -45,7 +45,7 @@ func ProvisioningIndexes() []Index {
 	}
 }
 
-// ProvisioningMemory is what the process knows of one claim beyond the API objects.
+// ProvisioningMemory is the state of this process about one claim, beyond the API objects.
 type ProvisioningMemory struct {
 	Driver  provision.Driver
 	Options provision.Options
@@ -63,7 +63,7 @@ type ProvisioningMemory struct {
 	Nodes func(read func() ([]topology.Node, error)) ([]topology.Node, error)
 }
 
-// Provisioning gathers what decides about a claim that wants a volume: from the cache, except where
+// Provisioning gathers the inputs of the decision about a claim that wants a volume: from the cache, except where
 // a stale cache could lose or double a volume.
 func Provisioning(
 	ctx context.Context, from Readers, key provision.Key, m ProvisioningMemory,
@@ -135,7 +135,7 @@ func provisionedVolume(
 	return pv, unseen, err
 }
 
-// provisioningInputs reads what the request is made from: the class, the selected node, the source,
+// provisioningInputs reads the inputs of the request: the class, the selected node, the source,
 // the namespace and the secret.
 func provisioningInputs(
 	ctx context.Context, from Readers, s provision.Snapshot, m ProvisioningMemory,
@@ -150,7 +150,7 @@ func provisioningInputs(
 	if s, err = places(ctx, from, s, m); err != nil {
 		return s, err
 	}
-	// Upstream's role may not watch what follows, and few claims need any of it.
+	// The objects below are read live: upstream's role may not watch them, and few claims need them.
 	if ref := provision.SourceToRead(s); !ref.IsNone() {
 		if s.Source, err = SourceFor(ctx, from.Live, ref, s.Key.Namespace); err != nil {
 			return s, err
@@ -209,7 +209,7 @@ func secret(ctx context.Context, from client.Reader, ref types.NamespacedName) (
 	return provision.Secret{Access: access, Version: version}, err
 }
 
-// SecretAccess returns what the error of a read says about a secret. An error that may pass by
+// SecretAccess returns the state of a secret by the error of its read. An error that may pass by
 // itself is returned.
 func SecretAccess(ref types.NamespacedName, err error) (provision.Access, error) {
 	switch {

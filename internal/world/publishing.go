@@ -37,7 +37,7 @@ func RememberedHandle(va *storagev1.VolumeAttachment) []string {
 	return nil
 }
 
-// PublishingMemory is what the process knows of VolumeAttachments beyond the API objects.
+// PublishingMemory is the state of this process about VolumeAttachments, beyond the API objects.
 type PublishingMemory struct {
 	Driver  publishing.Driver
 	Volumes *kube.OwnWrites[*corev1.PersistentVolume] // nil for none
@@ -54,7 +54,7 @@ func (m PublishingMemory) read(
 	return kube.Get(ctx, from, types.NamespacedName{Name: name}, &storagev1.VolumeAttachment{})
 }
 
-// Publishing gathers what decides about a VolumeAttachment for its driver's attacher.
+// Publishing gathers the inputs of the decision about a VolumeAttachment for its driver's attacher.
 func Publishing(
 	ctx context.Context, from client.Reader, va *storagev1.VolumeAttachment, m PublishingMemory,
 ) (s publishing.Snapshot, err error) {

@@ -75,7 +75,7 @@ func handleBucket(handle string) string {
 	return strconv.Itoa(int(hash.Sum32() % handleBuckets))
 }
 
-// ReclaimMemory is what the process knows of one PersistentVolume beyond the API objects.
+// ReclaimMemory is the state of this process about one PersistentVolume, beyond the API objects.
 type ReclaimMemory struct {
 	Now    time.Time
 	Driver reclaim.Driver
@@ -102,7 +102,7 @@ func (m ReclaimMemory) sawRelease(pv *corev1.PersistentVolume) bool {
 	return m.SawRelease != nil && m.SawRelease(pv)
 }
 
-// Reclaim gathers what decides about a PersistentVolume whose claim may be gone. It reads the
+// Reclaim gathers the inputs of the decision about a PersistentVolume whose claim may be gone. It reads the
 // objects around the volume only when the volume may be reclaimed.
 func Reclaim(ctx context.Context, from Readers, name string, m ReclaimMemory) (s reclaim.Snapshot, err error) {
 	s = reclaim.Snapshot{Name: name, Driver: m.Driver, Protector: m.Protector}
@@ -261,7 +261,7 @@ func CachedWithHandle(
 	ctx context.Context, from client.Reader, handle string, m ReclaimMemory,
 ) (all []*corev1.PersistentVolume, err error) {
 	has := func(pv *corev1.PersistentVolume) bool { return reclaim.Handle(pv, m.Driver.Name) == handle }
-	own := m.Volumes.Unseen(has) // before the cache: what is not here by then is there
+	own := m.Volumes.Unseen(has) // before the cache: a write that is not unseen any more is in the cache
 	var near corev1.PersistentVolumeList
 	// Not copied: the caller only reads them.
 	if err := from.List(ctx, &near, client.MatchingFields{IndexVolumeHandle: handleBucket(handle)},
@@ -306,7 +306,7 @@ func NamesOf(volumes []*corev1.PersistentVolume) (names []string) {
 	return names
 }
 
-// claimProof reads what is known of the volume's claim. A claim that the cache does not have is a
+// claimProof reads whether the volume's claim exists. A claim that the cache does not have is a
 // case of its own: its deletion causes no event.
 func claimProof(ctx context.Context, from Readers, pv *corev1.PersistentVolume) (reclaim.Proof, error) {
 	proof, err := liveProof(ctx, from.Live, pv)

@@ -23,7 +23,7 @@ func ResizingIndexes() []Index {
 	return []Index{{&corev1.Pod{}, IndexResizedClaim, IndexFunc(protection.ClaimNames)}}
 }
 
-// ResizingMemory is what the process knows of one claim beyond the API objects.
+// ResizingMemory is the state of this process about one claim, beyond the API objects.
 type ResizingMemory struct {
 	Driver      resizing.Driver
 	AnnotateFS  bool // gate AnnotateFsResize
@@ -31,7 +31,7 @@ type ResizingMemory struct {
 	Retry       resizing.Retry
 }
 
-// Resizing gathers what decides about the expansion of a claim's volume.
+// Resizing gathers the inputs of the decision about the expansion of a claim's volume.
 func Resizing(ctx context.Context, from client.Reader, key objects.ClaimKey, m ResizingMemory) (resizing.Snapshot,
 	error,
 ) {

@@ -63,7 +63,7 @@ func newest[T client.Object](
 	return kube.Get(ctx, from, key, into)
 }
 
-// SnapshotMemory is what the process knows of VolumeSnapshots beyond the API objects. Each function
+// SnapshotMemory is the state of this process about VolumeSnapshots, beyond the API objects. Each function
 // may be nil.
 type SnapshotMemory struct {
 	Settings snapshotting.Settings
@@ -81,7 +81,7 @@ type snapshotGather struct {
 	memory SnapshotMemory
 }
 
-// Snapshot gathers what decides about a VolumeSnapshot for the snapshot-controller.
+// Snapshot gathers the inputs of the decision about a VolumeSnapshot for the snapshot-controller.
 func Snapshot(
 	ctx context.Context, from Readers, key types.NamespacedName, m SnapshotMemory,
 ) (snapshotting.Snapshot, error) {
@@ -243,7 +243,7 @@ func Restoring(ctx context.Context, from client.Reader, key types.NamespacedName
 	return found, nil
 }
 
-// SnapshotContent gathers what decides about a VolumeSnapshotContent for its driver's csi-snapshotter.
+// SnapshotContent gathers the inputs of the decision about a VolumeSnapshotContent for its driver's csi-snapshotter.
 func SnapshotContent(
 	ctx context.Context, from client.Reader, content *snapshotv1.VolumeSnapshotContent, o snapshotting.ContentSettings,
 ) (s snapshotting.ContentSnapshot, err error) {

@@ -26,7 +26,7 @@ const (
 	Cloned = "true"
 )
 
-// SourceMemory is what the process knows of one source beyond the API objects.
+// SourceMemory is the state of this process about one source, beyond the API objects.
 type SourceMemory struct {
 	Driver   string
 	Calls    int                        // CreateVolume calls in flight
@@ -35,7 +35,7 @@ type SourceMemory struct {
 	Asks func(*corev1.PersistentVolumeClaim) bool
 }
 
-// HeldSource gathers what decides about the finalizer of a source. A source that is in use is not
+// HeldSource gathers the inputs of the decision about the finalizer of a source. A source that is in use is not
 // read: each of its users enqueues it once more.
 func HeldSource(ctx context.Context, from Readers, ref source.Ref, m SourceMemory) (source.Held, error) {
 	h := source.Held{State: source.State{Ref: ref}, Driver: m.Driver}
@@ -47,7 +47,7 @@ func HeldSource(ctx context.Context, from Readers, ref source.Ref, m SourceMemor
 	return h, err
 }
 
-// SourceUsers returns what keeps a source. The claims come from the cache: one whose CreateVolume
+// SourceUsers returns the users that keep a source. The claims come from the cache: one whose CreateVolume
 // call has begun is there, or counts as a call.
 func SourceUsers(ctx context.Context, from client.Reader, ref source.Ref, m SourceMemory) (source.Users, error) {
 	u := source.Users{Calls: m.Calls, Requests: m.Requests}

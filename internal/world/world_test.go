@@ -145,7 +145,7 @@ func newDump(t *testing.T, objects []client.Object) decisions.Views {
 }
 
 // Each decision has the same verdict over a dump as over the cache, which trims its objects; and a
-// second gather finds what the first one found.
+// second gather returns the same as the first one.
 func TestVerdictsOverDumpAndCache(t *testing.T) {
 	server := apiserver.New()
 	objects := populate(t, server)

@@ -13,8 +13,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// decideAttachment returns what the attach-detach controller decides about a volume on one node, and
-// what it tells the pods there. Where that is not known, unread says what is missing.
+// decideAttachment returns the decision of the attach-detach controller about a volume on one node,
+// and the message of its event on the pods there. unread has the kinds that the decision lacks.
 func (c *Cluster) decideAttachment(
 	pv *corev1.PersistentVolume, node string, about Ref,
 ) (decided verdict.Finding, message string, unread []Evidence) {
@@ -26,8 +26,8 @@ func (c *Cluster) decideAttachment(
 	return decided, message, nil
 }
 
-// publishRefused explains a VolumeAttachment by what the driver's attacher decides about it, if it does
-// not go on to ask the driver. It adds to f what is not known. A driver that attaches is assumed.
+// publishRefused explains a VolumeAttachment by the decision of the driver's attacher, if that ends
+// without a call. It adds the unread kinds to f. A driver that attaches is assumed.
 func (c *Cluster) publishRefused(
 	va *storagev1.VolumeAttachment, verb string, f *Finding,
 ) (found Finding, refused bool) {

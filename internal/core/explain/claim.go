@@ -53,8 +53,8 @@ func keyOf(o object) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// bindingSnapshot is what the binder would gather about the claim. The objects are taken for what
-// the API server says now.
+// bindingSnapshot returns the binder's inputs for the claim. The objects count as the results of
+// live reads.
 func (c *Cluster) bindingSnapshot(claim *corev1.PersistentVolumeClaim) binding.Snapshot {
 	s, _, err := c.Gather.Binding(binding.Key{Claim: keyOf(claim)})
 	if err != nil || s.Claim == nil { // the lists have the claim twice, or not at all

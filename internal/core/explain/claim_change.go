@@ -23,7 +23,7 @@ func driverOfVolume(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVo
 	return claim.Annotations[names.AnnStorageResizer]
 }
 
-// decideResize returns what the resizer decides about the claim. A fresh process is assumed, and a
+// decideResize returns the decision of the resizer about the claim. A fresh process is assumed, and a
 // driver that expands through its controller: neither is in the API.
 func (c *Cluster) decideResize(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) resizing.Verdict {
 	// Where a kind is missing, or the read fails, the snapshot is without a claim and nothing follows.
@@ -77,7 +77,7 @@ func (c *Cluster) otherSizeFirst(
 	return f
 }
 
-// decideModification returns what the resizer decides about the VolumeAttributesClass of the claim.
+// decideModification returns the decision of the resizer about the VolumeAttributesClass of the claim.
 // A driver that can modify volumes is assumed.
 func (c *Cluster) decideModification(claim *corev1.PersistentVolumeClaim) attributes.Verdict {
 	driver := attributes.Driver{Modifies: true}

@@ -12,9 +12,9 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// provisioning is about a claim for which the provisioner of its class was asked. The findings are
-// in the order in which they bite: what the provisioner refuses, whether it works, what the driver
-// answered.
+// provisioning explains a claim for which the provisioner of its class was asked. The findings are
+// in the order of the steps: the provisioner refuses, no provisioner runs, the driver returned an
+// error.
 func (c *Cluster) provisioning(claim *corev1.PersistentVolumeClaim, s binding.Snapshot, f Finding) []Finding {
 	driver := binding.Driver(s.Class.Provisioner)
 	var findings []Finding

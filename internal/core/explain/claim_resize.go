@@ -13,7 +13,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// boundClaim checks that what the claim says of its volume is still so.
+// boundClaim checks that the claim's volume exists and refers to the claim.
 func (c *Cluster) boundClaim(claim *corev1.PersistentVolumeClaim) []Finding {
 	if c.lacks(Volume) {
 		return nil

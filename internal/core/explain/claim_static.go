@@ -18,7 +18,7 @@ import (
 // mostNear bounds how many volumes that almost fit are named.
 const mostNear = 5
 
-// near is a static volume and what keeps the claim from it.
+// near is a static volume and the reason why the claim cannot be bound to it.
 type near struct {
 	pv       *corev1.PersistentVolume
 	evidence []Evidence

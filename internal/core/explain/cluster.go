@@ -50,7 +50,7 @@ var shortNames = map[Kind]string{
 // Short returns the name that kubectl takes for the kind.
 func (k Kind) Short() string { return shortNames[k] }
 
-// Cluster is what the API server has at one moment, as far as it was read. Its objects must not be
+// Cluster has the objects of the API server at one time, as far as they were read. Its objects must not be
 // changed.
 type Cluster struct {
 	Now time.Time
@@ -149,7 +149,7 @@ func (c *Cluster) Prepare() *Cluster {
 	return c
 }
 
-// object is what the indexes need of an API object.
+// object has the methods of an API object that the indexes call.
 type object interface {
 	GetNamespace() string
 	GetName() string

@@ -55,7 +55,7 @@ func leaseName(text string) string {
 	return strings.ToLower(name)
 }
 
-// health is what the lease of a component tells.
+// health is the state of a component by its lease.
 type health int
 
 const (

@@ -35,7 +35,7 @@ func (r Ref) String() string {
 	return r.Kind.Short() + "/" + r.Name
 }
 
-// Evidence is one field of one object that shows the cause, and what it must be where two must agree.
+// Evidence is one field of one object that shows the cause. Wanted is its right value, if known.
 type Evidence struct {
 	Object Ref    `json:"object"`
 	Field  string `json:"field"`
@@ -43,7 +43,7 @@ type Evidence struct {
 	Wanted string `json:"wanted,omitempty"`
 }
 
-// Step is something to do: a command that can be pasted, or a sentence, and what it risks.
+// Step is a remedy: a command that can be pasted, or a sentence, with its risk.
 type Step struct {
 	Text    string `json:"text"`
 	Command string `json:"command,omitempty"`
@@ -99,7 +99,7 @@ type State string
 const (
 	Well    State = "well"
 	Stuck   State = "stuck"
-	Unknown State = "unknown" // cannot tell: the object or what decides about it is not in the input
+	Unknown State = "unknown" // the object, or an input of the decision, is not in the dump
 )
 
 // Report is the answer about one object.
@@ -107,9 +107,9 @@ type Report struct {
 	Object   Ref       `json:"object"`
 	State    State     `json:"state"`
 	Summary  string    `json:"summary"`            // one sentence: how it is
-	Next     string    `json:"next,omitempty"`     // what comes next, if nothing is wrong
+	Next     string    `json:"next,omitempty"`     // the next step, if nothing is wrong
 	Findings []Finding `json:"findings,omitempty"` // in the order in which they bite
-	// Unread names what the answer could have used and the input did not have.
+	// Unread are the kinds that the input lacks and the answer depends on.
 	Unread []string `json:"unread,omitempty"`
 }
 

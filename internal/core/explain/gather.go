@@ -16,7 +16,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/snapshotting"
 )
 
-// Gatherer reads what the controllers decide by, as fresh processes would. unread are the kinds that a
+// Gatherer gathers the inputs of the controllers' decisions, as fresh processes would. unread are the kinds that a
 // decision needs and that the input does not have.
 //
 //nolint:interfacebloat // one method for each decision

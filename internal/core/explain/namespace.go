@@ -13,7 +13,7 @@ import (
 
 func namespaceRef(ns *corev1.Namespace) Ref { return Ref{Kind: Namespace, Name: ns.Name} }
 
-// explainNamespace says what keeps a namespace that is being deleted.
+// explainNamespace names the objects that keep a terminating namespace.
 func (c *Cluster) explainNamespace(ns *corev1.Namespace) Report {
 	report := Report{Object: namespaceRef(ns), Summary: "the namespace is " + string(ns.Status.Phase)}
 	if reports := c.namespaceReports(ns); len(reports) > 0 {

@@ -81,7 +81,7 @@ func isStarted(pod *corev1.Pod) bool {
 	return false
 }
 
-// podClaims explains the claims of a pod that are missing or not bound; what the pod waits for first.
+// podClaims explains the claims of a pod that are missing or not bound. The pod waits for them first.
 func (c *Cluster) podClaims(pod *corev1.Pod) []Finding {
 	if c.lacks(Claim) {
 		return nil

@@ -66,7 +66,7 @@ func (c *Cluster) attachRequired(driver string) bool {
 	return object.Spec.AttachRequired == nil || *object.Spec.AttachRequired
 }
 
-// attaching explains a volume that is not attached to the pod's node by what the attach-detach
+// attaching explains a volume that is not attached to the pod's node by the decision of the attach-detach
 // controller decides about that node; nil if nothing is left to do.
 func (c *Cluster) attaching(pod *corev1.Pod, pv *corev1.PersistentVolume, f Finding) *Finding {
 	var own *storagev1.VolumeAttachment
@@ -253,7 +253,7 @@ func (c *Cluster) nodeSecrets(pv *corev1.PersistentVolume, f Finding) []Finding 
 	return nil
 }
 
-// mountEvents reads what the kubelet last said of the pod's volumes; nil if nothing.
+// mountEvents reads the kubelet's last events about the pod's volumes; nil if there are none.
 func (c *Cluster) mountEvents(pod *corev1.Pod) *Finding {
 	event := c.lastEvent(podRef(pod), "FailedMount", "FailedMapVolume", "FailedAttachVolume")
 	f := Finding{Object: podRef(pod), Cause: podRef(pod), Since: &pod.CreationTimestamp.Time}

@@ -12,7 +12,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// schedulerWords returns what the scheduler wrote about a pod that it could not place.
+// schedulerWords returns the scheduler's message about a pod that it could not place.
 func schedulerWords(pod *corev1.Pod) string {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {

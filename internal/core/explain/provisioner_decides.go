@@ -16,7 +16,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// capable is what is assumed of a driver, as its capabilities are not in the API.
+// capable are the assumed capabilities of a driver: the API does not have the true ones.
 var capable = map[csi.ControllerServiceCapability_RPC_Type]bool{
 	csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME:     true,
 	csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME: true,
@@ -54,8 +54,8 @@ func (c *Cluster) hasTopology(driver string) bool {
 	return !registered
 }
 
-// provisionRefused explains a claim by what the provisioner decides about it, if it does not go on to
-// ask the driver. Where that is not known, unread says what is missing.
+// provisionRefused explains a claim by the decision of the provisioner, if that ends without a call.
+// unread has the kinds that the decision lacks.
 func (c *Cluster) provisionRefused(
 	claim *corev1.PersistentVolumeClaim, driver string, f Finding,
 ) (found []Finding, unread []Evidence) {
@@ -137,7 +137,7 @@ func (c *Cluster) provisionCause(
 	return f
 }
 
-// decidedBy fills in what a decision says itself.
+// decidedBy fills in the reason and the message of a decision.
 func decidedBy(why verdict.Finding, f Finding) Finding {
 	f = f.by(why, "")
 	f.Reason, f.WaitsFor, f.Actor = why.Reason, "what the provisioner needs: "+why.Message, User
@@ -180,7 +180,7 @@ func (c *Cluster) nodeUnfit(claim *corev1.PersistentVolumeClaim, s provision.Sna
 	return f
 }
 
-// sourceUnready is about what the volume is to be a copy of. A snapshot that is not ready has a cause
+// sourceUnready explains a claim by the state of its data source. A snapshot that is not ready has a cause
 // of its own.
 func (c *Cluster) sourceUnready(claim *corev1.PersistentVolumeClaim, s source.State, f Finding) Finding {
 	ref := source.Of(claim)

@@ -18,8 +18,8 @@ func rpcCode(message string) (code, words string) {
 	return m[1], strings.TrimSpace(m[2])
 }
 
-// rpcAdvice says who can change what a driver answered, and how. The CSI specification defines the
-// codes of each call.
+// rpcAdvice returns who can remove the cause of a driver's error, and how. The CSI specification
+// defines the codes of each call.
 func rpcAdvice(code string) (Actor, string) {
 	switch code {
 	case "InvalidArgument":

@@ -13,7 +13,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// decideSnapshot returns what the snapshot-controller decides about a VolumeSnapshot. It is nil for a
+// decideSnapshot returns the decision of the snapshot-controller about a VolumeSnapshot. It is nil for a
 // member of a group, and where the input lacks a kind that the controller reads.
 func (c *Cluster) decideSnapshot(vs *snapshotv1.VolumeSnapshot) snapshotting.Verdict {
 	if snapshotting.GroupOf(vs) != "" {
@@ -26,7 +26,7 @@ func (c *Cluster) decideSnapshot(vs *snapshotv1.VolumeSnapshot) snapshotting.Ver
 	return snapshotting.DecideSnapshot(s, c.Now)
 }
 
-// contentRefused explains a snapshot by what the csi-snapshotter of its driver decides about the
+// contentRefused explains a snapshot by the decision of its driver's csi-snapshotter about the
 // content, if it does not go on to ask the driver. One with the flags of upstream's manifests is assumed.
 func (c *Cluster) contentRefused(content *snapshotv1.VolumeSnapshotContent, f Finding) (found Finding, refused bool) {
 	s, missing, err := c.Gather.Content(content, snapshotting.ContentSettings{

@@ -14,7 +14,7 @@ import (
 // slash.
 //
 // It is derived from the name of the volume, so that a repeated CreateVolume
-// finds what the first one made without an index that could get lost.
+// finds the volume of the first one without an index that could get lost.
 type ID struct{ text string }
 
 // String gives the id as CSI messages and paths spell it.

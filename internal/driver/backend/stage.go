@@ -9,11 +9,11 @@ type Stager interface {
 	// grown where needed, is mounted there; with block access the path stays
 	// an empty directory. Repeating a Stage is not an error.
 	Stage(ctx context.Context, s Staging) error
-	// Unstage undoes Stage. What is not staged is not an error. It refuses
+	// Unstage undoes Stage; it succeeds if nothing is staged. It refuses
 	// with fault.InUse while something of the volume is still in use.
 	Unstage(ctx context.Context, id ID, path string) error
-	// Staged gives what appears at a target path: the root of the mounted
-	// filesystem, or with block access the device. fault.Unready when the
+	// Staged returns the source of the bind mount at a target path: the root of the
+	// mounted filesystem, or with block access the device. fault.Unready when the
 	// volume is not staged at path.
 	Staged(ctx context.Context, id ID, path string, access AccessType) (source string, err error)
 }
@@ -57,7 +57,7 @@ type Expansion struct {
 // NodeExpander is a backend whose volumes have to be expanded on the node too: EXPAND_VOLUME of the
 // node.
 type NodeExpander interface {
-	// NodeExpand grows what is staged to the size of the volume. Where this
+	// NodeExpand expands the staged filesystem or device to the size of the volume. Where this
 	// cannot be done while the volume is in use, the error is fault.InUse
 	// and says when it will be: Stage grows as well.
 	NodeExpand(ctx context.Context, e NodeExpansion) (capacityBytes int64, err error)

@@ -6,9 +6,9 @@ import "context"
 // SNAPSHOT_METADATA_SERVICE. Backup programs read only these parts.
 //
 // Both methods visit the parts in ascending order, none twice, and end with
-// the error that a visit gives. A part may be larger than what it is about,
-// never smaller, and may touch the next one. What ends at or before the offset
-// from may be left out.
+// the error that a visit gives. A part may be larger than its data,
+// never smaller, and may touch the next one. Parts that end at or before the
+// offset from may be left out.
 type Surveyor interface {
 	// Allocated visits the parts that may hold something else than zeros.
 	Allocated(ctx context.Context, id ID, from int64, visit func(Extent) error) error

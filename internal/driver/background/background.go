@@ -13,7 +13,7 @@ import (
 // true.
 const keptFor = 10 * time.Minute
 
-// Task is what is to be done.
+// Task identifies the work.
 type Task struct {
 	// Key names what the work changes: one at a time with the same one.
 	Key string
@@ -39,7 +39,7 @@ type running struct {
 	waiting int
 	cancel  context.CancelFunc
 	done    chan struct{}
-	// What follows is there when done is closed.
+	// The fields below are set when done is closed.
 	value any
 	err   error
 	until time.Time

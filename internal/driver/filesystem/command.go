@@ -57,7 +57,7 @@ func run(ctx context.Context, packaged, program string, arguments ...string) err
 	return err
 }
 
-// runAndRead gives what the program printed as well.
+// runAndRead also returns the output of the program.
 func runAndRead(ctx context.Context, packaged, program string, arguments ...string) (string, error) {
 	path, err := lookUp(program, packaged)
 	if err != nil {
@@ -82,7 +82,7 @@ func runAndRead(ctx context.Context, packaged, program string, arguments ...stri
 	return string(output), &failure{program, err, output}
 }
 
-// failure is a program that did not do what it was to do.
+// failure is the error of a program.
 type failure struct {
 	program string
 	err     error
@@ -95,7 +95,7 @@ func (f *failure) Error() string {
 
 func (f *failure) Unwrap() error { return f.err }
 
-// said looks for words in what a program printed.
+// said searches the output of a program for words.
 func said(err error, words string) bool {
 	f, ok := errors.AsType[*failure](err)
 	return ok && strings.Contains(string(f.output), words)

@@ -17,12 +17,12 @@ import (
 //  3. Fill, when it is staged and after each expansion.
 
 // smallestGap is how many blocks an ext4 may be smaller than its device
-// without being grown: it leaves unused at the end what is too little for a
-// group of blocks.
+// without being expanded: it leaves a rest that is too small for a group of
+// blocks unused at the end.
 const smallestGap = 2048
 
-// Work changes the filesystem on a file or device that is not mounted. What it
-// overwrites is kept in the file undo, see Undo.
+// Work changes the filesystem on a file or device that is not mounted. The
+// overwritten blocks are kept in the file undo, see Undo.
 type Work func(ctx context.Context, path, undo string) error
 
 // BeforeMount returns the work that is due before a filesystem is mounted on a

@@ -25,9 +25,9 @@ type Mounted struct {
 	path string
 }
 
-// OpenMounted opens what is mounted at a path, and refuses anything that is not
-// the filesystem of the device: where nothing is mounted any more there is that
-// of the machine, and to freeze that would stop everything.
+// OpenMounted opens the filesystem that is mounted at a path, and refuses any
+// other than that of the device: after an unmount the path is on the root
+// filesystem of the machine, and to freeze that would stop all programs.
 func OpenMounted(device, path string) (*Mounted, error) {
 	dir, err := os.Open(path)
 	if err != nil {
@@ -78,7 +78,7 @@ func mountID(file *os.File) (int, error) {
 // Close closes it without thawing it.
 func (m *Mounted) Close() error { return m.dir.Close() }
 
-// Sync writes what is in memory, so that Freeze has little left to write while
+// Sync writes the page cache of the filesystem, so that Freeze has little left to write while
 // pods wait.
 func (m *Mounted) Sync() error {
 	if err := unix.Syncfs(int(m.dir.Fd())); err != nil {
@@ -87,8 +87,8 @@ func (m *Mounted) Sync() error {
 	return nil
 }
 
-// Freeze lets the filesystem finish what it is doing and keeps further writes
-// waiting until Thaw.
+// Freeze lets the filesystem finish its running writes and blocks further ones
+// until Thaw.
 func (m *Mounted) Freeze() error {
 	if err := ioctl(m.dir, freeze, nil); err != nil {
 		return fmt.Errorf("freeze %s: %w", m.path, err)
@@ -96,7 +96,7 @@ func (m *Mounted) Freeze() error {
 	return nil
 }
 
-// Thaw undoes Freeze. What is not frozen is not an error.
+// Thaw undoes Freeze; it succeeds if the filesystem is not frozen.
 func (m *Mounted) Thaw() error {
 	if m.isBtrfs() {
 		m.thawApart()

@@ -121,10 +121,10 @@ func growBtrfs(dir *os.File) error {
 	return ioctl(dir, btrfsResize, unsafe.Pointer(&wish))
 }
 
-// GrowUnmounted lets an ext4 that is not mounted fill its file. What is
-// overwritten is kept in a file named undo, because a resize2fs that is killed
-// leaves a filesystem which e2fsck does not repair without asking. When it
-// fails, Undo comes next, and when it does not, the file goes.
+// GrowUnmounted lets an ext4 that is not mounted fill its file. The
+// overwritten blocks are kept in a file named undo, because a resize2fs that is killed
+// leaves a filesystem which e2fsck does not repair without asking. After a
+// failure call Undo; after a success the file is removed.
 func GrowUnmounted(ctx context.Context, path, undo string) error {
 	if err := Check(ctx, path, undo); err != nil {
 		return err
@@ -141,9 +141,9 @@ func GrowUnmounted(ctx context.Context, path, undo string) error {
 	return Check(ctx, path, undo)
 }
 
-// begin ends the step before: what it wrote is there to stay before the file
-// goes that could take it back. A program does not go on with the file of
-// another one.
+// begin completes the previous step: it syncs its writes and then removes the
+// undo file, which could revert them. A program does not continue the undo file
+// of another one.
 func begin(path, undo string) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -159,9 +159,9 @@ func begin(path, undo string) error {
 	return nil
 }
 
-// badResizeInode is what the resize2fs of e2fsprogs 1.47 leaves when it keeps
-// what it overwrites. The inode is for growing a mounted filesystem; nothing
-// of a user's is in it, but e2fsck asks first.
+// badResizeInode is the message of e2fsck after a resize2fs of e2fsprogs 1.47
+// with an undo file. The inode is for the expansion of a mounted filesystem; it
+// has no data of a user, but e2fsck asks before it repairs it.
 const badResizeInode = "Resize inode not valid"
 
 // Check repairs what can be repaired without asking in an ext4 that is not
@@ -207,7 +207,7 @@ func check(ctx context.Context, path, answers, undo string) error {
 	return err
 }
 
-// Undo takes back what a GrowUnmounted or a Check did that did not end well.
+// Undo reverts a GrowUnmounted or a Check that failed or was killed.
 // It writes nothing else, so that it can itself be killed and repeated.
 func Undo(ctx context.Context, path, undo string) error {
 	undone := run(ctx, traitsOf[Ext4].packaged, "e2undo", "-f", undo, path)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Space is what the image under a new filesystem is.
+// Space is the kind of the image under a new filesystem.
 type Space int
 
 const (

@@ -14,7 +14,7 @@ import (
 type Mounting struct {
 	Type         Type
 	Device, Path string
-	// Discard lets deleted files make room in the image.
+	// Discard frees the blocks of deleted files in the image.
 	Discard bool
 	// Space is Allocated for an image that is to keep what it has taken.
 	Space Space
@@ -109,7 +109,7 @@ func Mount(m Mounting) error {
 	}
 }
 
-// SetDiscard changes what becomes of deleted files while they are mounted.
+// SetDiscard switches the discard of deleted files' blocks of a mounted filesystem on or off.
 func SetDiscard(t Type, path string, on bool) error {
 	if t == XFS {
 		return errors.New("xfs cannot change this while it is mounted")

@@ -22,7 +22,7 @@ type Content struct {
 	CheapIdentity bool
 }
 
-// Where the superblocks are, and what is where in them. See the kernel's
+// The offsets of the superblocks and of their fields. See the kernel's
 // fs/ext4/ext4.h, fs/xfs/libxfs/xfs_format.h, include/uapi/linux/btrfs_tree.h.
 const (
 	extAt, extMagicAt                          = 1024, 0x38

@@ -12,7 +12,7 @@ import (
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
-// What is where in a superblock of btrfs, see struct btrfs_super_block. The
+// The offsets of the fields in a superblock of btrfs, see struct btrfs_super_block. The
 // first is at btrfsAt; a filesystem that is large enough has copies.
 const (
 	btrfsBytes, sumBytes                        = 4096, 32

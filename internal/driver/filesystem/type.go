@@ -9,7 +9,7 @@ import (
 // Type is a filesystem that a volume can have.
 type Type string
 
-// The types. Nothing is what a raw block volume has.
+// The types. A raw block volume has Nothing.
 const (
 	Nothing Type = ""
 	Ext4    Type = "ext4"
@@ -25,7 +25,7 @@ var Types = []Type{Ext4, XFS, Btrfs}
 
 const mebi = 1 << 20
 
-// traits are what differs between the types.
+// traits are the differences between the types.
 type traits struct {
 	// minimum is the smallest size that mkfs accepts; for ext4 the smallest
 	// that has room for a journal, without which a crash of the machine

@@ -1,6 +1,6 @@
 // Package publication remembers where volumes are published on this node.
 //
-// It decides what counts as a publication: a record on disk whose target
+// It decides which records count as publications: those on disk whose target
 // really shows the volume. Records exist because the mount table alone cannot
 // answer two questions of the CSI spec after a restart: with which arguments
 // was this target published (NodePublishVolume: ALREADY_EXISTS), and is this

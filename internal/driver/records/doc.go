@@ -1,7 +1,7 @@
-// Package records names the files that tell what was done with a volume, and finds them again when
-// the driver starts.
+// Package records names the files with the state of a volume, and finds them when the driver
+// starts.
 //
-// It decides which files of a folder are records, and that what a killed durable.WriteFile left is
-// removed. It must not know what stands in a record, nor what a damaged one means: that is decided
-// where the record is read.
+// It decides which files of a folder are records, and removes the temporary files of a killed
+// durable.WriteFile. It must not know the content of a record, nor the meaning of a damaged one:
+// the reader of the record decides that.
 package records

@@ -1,7 +1,7 @@
 // Package staging remembers which volume is staged where on this node.
 //
-// It decides nothing but what a record is: the backend knows what is really
-// there (backend.Stager.Staged). Records exist because that cannot answer two
+// It decides only the content of a record: the backend knows which volumes are
+// really staged (backend.Stager.Staged). Records exist because that cannot answer two
 // questions of the CSI spec after a restart: with which capability was this
 // volume staged (NodeStageVolume: ALREADY_EXISTS), and at which path.
 //

@@ -17,7 +17,7 @@ func recordOf(name string) Record {
 	return Record{Volume: backend.IDOf(name), Path: "/staging/" + name, Type: backend.Mount, Mode: backend.SingleNodeWriter, FSType: "xfs"}
 }
 
-// recovered is what the next program knows.
+// recovered returns the store of the next process.
 func recovered(t *testing.T, dir string) *Store {
 	t.Helper()
 	s := NewStore(dir)
@@ -92,7 +92,7 @@ func TestADamagedRecord(t *testing.T) {
 	}
 }
 
-// What a killed write left goes; a volume may be called like that.
+// The temporary file of a killed write is removed; a volume may have such a name.
 func TestLeftovers(t *testing.T) {
 	dir := t.TempDir()
 	alike := recordOf(durable.TempPrefix + "1")

@@ -14,7 +14,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/explain"
 )
 
-// annLastApplied is kubectl's copy of the whole object, which may hold what the dump leaves out.
+// annLastApplied is kubectl's copy of the whole object, which may contain fields that the dump leaves out.
 const annLastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // Content returns an object as a dump has it: with its kind, without managed fields, and without
@@ -41,7 +41,7 @@ func Content(o client.Object) (map[string]any, error) {
 	return content, nil
 }
 
-// trimPod keeps what volumes depend on, and drops commands, arguments and environment.
+// trimPod keeps the fields that volumes depend on, and drops commands, arguments and environment.
 func trimPod(pod *corev1.Pod) {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i, c := range list {
@@ -73,7 +73,7 @@ func UnreadAnnotations(unread map[explain.Kind]string) map[string]string {
 	return out
 }
 
-// Names that say what a cluster runs, and not whose it is.
+// publicNames are namespaces of common software. They do not identify the owner of a cluster.
 var publicNames = []string{
 	"default",
 	"kube-system",

@@ -51,7 +51,7 @@ func prepare(c *explain.Cluster) *explain.Cluster {
 	return c.Prepare()
 }
 
-// objectsOf returns what gathers read. Of secrets they learn that there is one.
+// objectsOf returns the objects that gathers read. A secret has only its name.
 func objectsOf(c *explain.Cluster) []client.Object {
 	all := slices.Concat(
 		objects(c.Claims), objects(c.Volumes), objects(c.Classes), objects(c.AttributesClasses), objects(c.Nodes),

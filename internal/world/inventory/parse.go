@@ -92,8 +92,8 @@ func (b *Builder) parseItem(item any, list schema.GroupVersionKind, apiVersion a
 	return err
 }
 
-// noteUnread takes over what a dump of ours says of kinds that could not be read. In such a dump
-// any other kind was read.
+// noteUnread notes the kinds that our dump lists as unread. All other kinds are complete in such a
+// dump.
 func (b *Builder) noteUnread(annotations map[string]string, ours bool) {
 	for _, k := range kinds {
 		if cause, ok := annotations[AnnUnread+k.resource.Resource]; ok {

@@ -68,7 +68,7 @@ func forEach(list client.ObjectList, each func(client.Object)) error {
 	})
 }
 
-// Read returns what the API server has.
+// Read returns the objects of the API server.
 func Read(ctx context.Context, reader client.Reader, namespace string, now time.Time) (*explain.Cluster, error) {
 	builder := NewBuilder(now)
 	unread, err := List(ctx, reader, namespace, builder.Add)
@@ -135,7 +135,7 @@ var neverEmpty = map[explain.Kind]bool{
 	explain.Lease:     true, explain.Event: true, explain.Secret: true, explain.Snapshot: true,
 }
 
-// Cluster returns what was added, and notes the kinds that the dump does not have.
+// Cluster returns the added objects, and notes the kinds that the dump does not have.
 func (b *Builder) Cluster() *explain.Cluster {
 	b.cluster.Unread, b.cluster.NoneInDump = map[explain.Kind]string{}, map[explain.Kind]bool{}
 	for _, k := range kinds {

@@ -13,7 +13,7 @@
 //
 //	STATE/ceph/places/<place>     a pool with volumes, for listing them, and
 //	                              the names of the users whom it accepted
-//	STATE/ceph/staged/<id>/       what is staged here, and how
+//	STATE/ceph/staged/<id>/       the record of a staged volume
 //
 // It must not know CSI messages, target paths or what is published. A key is
 // in no log, error, argument or file.
@@ -45,11 +45,11 @@
 // # A cluster that is away
 //
 // Every run of a tool ends within its time-out, and the call is UNAVAILABLE:
-// whether what was asked for happened is not known, and a repeated call finds
-// out. What the kernel keeps, an unmount that has data to write for example, no
-// signal ends; it is left alone, calls for that volume are ABORTED and say
-// since when it hangs, other volumes are well, and it goes on when the cluster
-// is back. If that will never be, killing the daemon (rbd-fuse, ceph-fuse) or
+// its outcome is unknown, and a repeated call finds it out. No signal ends a
+// process in the kernel, for example an unmount with data to write. The driver
+// leaves it alone: calls for that volume are ABORTED and say since when it
+// hangs, other volumes are not affected, and it goes on when the cluster is
+// back. If the cluster will not come back, killing the daemon (rbd-fuse, ceph-fuse) or
 // `umount -f` of a kernel mount ends the mount, and loses unwritten data.
 //
 // # Daemons

@@ -31,7 +31,7 @@ var keysOf = map[handle.Kind][]string{
 	handle.CephFS: {kindKey, clusterKey, fsNameKey, dataPoolKey},
 }
 
-// settings are what a class asks for.
+// settings are the parameters of a class.
 type settings struct {
 	place              handle.Place
 	dataPool, features string
@@ -42,7 +42,7 @@ var (
 	featureList  = regexp.MustCompile(`^([a-z][a-z-]*(,[a-z][a-z-]*)*)?$`)
 )
 
-// read reads the parameters of a class; fault.Invalid with what is wrong.
+// read reads the parameters of a class; fault.Invalid with the wrong ones.
 func read(parameters map[string]string) (settings, error) {
 	kind := handle.Kind(parameters[kindKey])
 	if kind == "" {

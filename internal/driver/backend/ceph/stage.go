@@ -72,7 +72,7 @@ func isDead(err error) bool {
 	return errors.Is(err, unix.ENOTCONN) || errors.Is(err, unix.ECONNABORTED)
 }
 
-// stageImage maps the image and mounts what is on it.
+// stageImage maps the image and mounts its filesystem.
 func (b *Backend) stageImage(ctx context.Context, s backend.Staging, o handle.Object, r stagedRecord) error {
 	image := b.image(s.Volume, o)
 	mapper, named := mapping.Named(b.mappers, r.Way)
@@ -209,7 +209,7 @@ func (b *Backend) stageSubvolume(ctx context.Context, s backend.Staging, o handl
 	if err := b.writeStaged(s.Volume, r); err != nil {
 		return err
 	}
-	// What is there is dead, see Stage.
+	// A mount at this path is of a dead daemon, see Stage.
 	if err := filesystem.Unmount(s.Path); err != nil {
 		return err
 	}

@@ -53,8 +53,8 @@ func isFrozen(t *testing.T, fs *filesystem.Mounted) bool {
 	return true
 }
 
-// A record without a mount: what is at its path is not the volume's, and is
-// never frozen. It is frozen already here, so that to try is an error.
+// A record without a mount: the filesystem at its path is not the volume's, and
+// is never frozen. Here it is frozen already, so that an attempt is an error.
 func TestASnapshotOfARecordWithoutAMount(t *testing.T) {
 	r := newRig(t)
 	v := r.create(request("vol", mountOf(filesystem.Ext4), 16*mebi))

@@ -136,7 +136,7 @@ func TestStageDoesNotCoverAnotherMount(t *testing.T) {
 	r.wantNoDevices()
 }
 
-// The flags of a user reach the kernel; what it refuses leaves nothing.
+// The mount flags of a user reach the kernel; a rejected flag leaves no mount.
 func TestMountFlags(t *testing.T) {
 	r := newRig(t)
 	c := mountOf("")
@@ -155,7 +155,7 @@ func TestMountFlags(t *testing.T) {
 	}
 }
 
-// What is not blank and has no filesystem is not formatted.
+// An image that is neither blank nor has a filesystem is not formatted.
 func TestDataIsNeverFormatted(t *testing.T) {
 	r := newRig(t)
 	q := request("vol", blockAccess, 16*mebi)

@@ -19,8 +19,8 @@ const (
 	volumeFile   = "volume.json"
 	snapshotFile = "snapshot.json"
 	imageFile    = "image"
-	// formattingFile stands beside an image while mkfs runs. What is in such
-	// an image was written by mkfs only.
+	// formattingFile is beside an image while mkfs runs. Such an image has
+	// only data that mkfs wrote.
 	formattingFile = "formatting"
 	// undoFile stands beside an image while its ext4 is grown, and can take
 	// that back.
@@ -35,7 +35,7 @@ const (
 type volumeMetadata struct {
 	Format int    `json:"format"`
 	Name   string `json:"name"`
-	// Filesystem is what the volume gets when it is staged for the first time.
+	// Filesystem is made when the volume is staged for the first time.
 	Filesystem   filesystem.Type   `json:"filesystem,omitempty"`
 	Capabilities []capability      `json:"capabilities"`
 	Parameters   map[string]string `json:"parameters,omitempty"`

@@ -154,7 +154,7 @@ func (r *rig) staging(id backend.ID, c backend.Capability) backend.Staging {
 	return backend.Staging{Volume: id, Path: path, Capability: c}
 }
 
-// stage gives what appears at a target: a folder, or a device.
+// stage stages a volume and returns the source of a target: a folder, or a device.
 func (r *rig) stage(id backend.ID, c backend.Capability) string {
 	r.Helper()
 	s := r.staging(id, c)
@@ -264,7 +264,7 @@ func putNumber(path string, n uint32) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// readNumber gives 0 for what was not written yet.
+// readNumber returns 0 if the file is not written yet.
 func readNumber(t *testing.T, path string) uint32 {
 	t.Helper()
 	content, err := os.ReadFile(path)

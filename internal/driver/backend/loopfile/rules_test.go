@@ -144,7 +144,7 @@ func TestChooseSize(t *testing.T) {
 	}
 }
 
-// Nothing is ever formatted but what is blank.
+// Only a blank image is formatted.
 func TestMustMake(t *testing.T) {
 	ext4, xfs := filesystem.Content{Type: filesystem.Ext4}, filesystem.Content{Type: filesystem.XFS}
 	tests := []struct {

@@ -16,7 +16,7 @@ const (
 	provisioningKey = "provisioning"
 	discardKey      = "discard"
 	overCommitKey   = "overCommit"
-	// kubernetesPrefix begins what provisioners add.
+	// kubernetesPrefix is the prefix of the parameters that provisioners add.
 	kubernetesPrefix = "csi.storage.k8s.io/"
 )
 
@@ -25,7 +25,7 @@ var (
 	mutableKeys   = []string{discardKey, provisioningKey}
 )
 
-// settings are what the parameters of a volume mean.
+// settings are the parsed parameters of a volume.
 type settings struct {
 	// thick volumes have all their space from the beginning.
 	thick bool
@@ -81,7 +81,7 @@ func settingsOf(parameters, mutable map[string]string) (settings, error) {
 	return s, nil
 }
 
-// refuseUnknown names what is not known and what is.
+// refuseUnknown returns an error with the unknown and the known parameters.
 func refuseUnknown(field string, given map[string]string, known []string) error {
 	var unknown []string
 	for _, key := range slices.Sorted(maps.Keys(given)) {

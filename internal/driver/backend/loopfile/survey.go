@@ -9,7 +9,7 @@ import (
 )
 
 // Allocated implements backend.Surveyor: an image is sparse, and its holes are
-// what was never written to.
+// the parts that were never written to.
 func (b *Backend) Allocated(ctx context.Context, id backend.ID, from int64, visit func(backend.Extent) error) error {
 	source, err := b.openSnapshot(id)
 	if err != nil {

@@ -82,7 +82,7 @@ func said(err error) string {
 	return ""
 }
 
-// info is what the manager says of a subvolume.
+// info is the manager's description of a subvolume.
 type info struct {
 	// Quota is a number, or the word infinite.
 	Quota    any    `json:"bytes_quota"`
@@ -211,7 +211,7 @@ func (f Filesystem) explainMissing(err error) error {
 }
 
 // Expand sets a larger quota; one that is large enough stays. It has to look:
-// the manager refuses only what is less than the content.
+// the manager refuses only a quota below the content.
 func (f Filesystem) Expand(ctx context.Context, o handle.Object, bytes int64) (now int64, err error) {
 	i, err := f.info(ctx, o)
 	if isMissing(err) {

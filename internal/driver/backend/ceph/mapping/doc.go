@@ -1,4 +1,4 @@
-// Package mapping makes block devices of RBD images, in the way that this
+// Package mapping makes block devices of RBD images, with the program that this
 // machine can: with the kernel's client (krbd), with rbd-nbd, or with rbd-fuse
 // and a loop device over the file that it shows.
 //

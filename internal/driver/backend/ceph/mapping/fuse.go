@@ -52,8 +52,8 @@ func mountPoint(image Image) string { return filepath.Join(image.Dir, "fuse") }
 
 func file(image Image) string { return filepath.Join(mountPoint(image), image.Name) }
 
-// Map implements Mapper. What a failure leaves is found and used by the next
-// call, or taken away by Unmap.
+// Map implements Mapper. The next call uses the mounts and devices that a
+// failure leaves, or Unmap removes them.
 func (f *Fuse) Map(ctx context.Context, image Image, access command.Access, mode Mode) (string, error) {
 	if err := f.show(ctx, image, access); err != nil {
 		return "", err

@@ -27,9 +27,9 @@ func (i Image) spec() string { return i.Pool + "/" + i.Name }
 
 // Mapper makes devices of images.
 type Mapper interface {
-	// Name is what errors and records call it.
+	// Name is used in errors and records.
 	Name() string
-	// Usable says what is missing on this machine; nil when nothing is.
+	// Usable returns an error that names the missing part of this machine.
 	Usable(context.Context) error
 	// Map makes a device and gives its path.
 	Map(ctx context.Context, image Image, access command.Access, mode Mode) (device string, err error)

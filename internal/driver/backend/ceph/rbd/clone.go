@@ -185,10 +185,10 @@ func (p Pool) adopt(ctx context.Context, b Blueprint, has int64) error {
 	return p.resize(ctx, image, b.Bytes)
 }
 
-// mustGo says what a copy may not keep of the metadata of its source. The
-// record of another volume makes none of the copy and is overwritten in the last
-// step; one that could be taken for the copy's own, or not be read, must go
-// before.
+// mustGo reports whether a key of the source's metadata must be removed from a
+// copy. The record of another volume may stay until the last step overwrites it.
+// A record that could be taken for the copy's own, or that is not readable, must
+// be removed before.
 func mustGo(o handle.Object, key, value string) bool {
 	if key == recordKey {
 		_, err := record.Volume(o, value)

@@ -37,7 +37,7 @@ type Extent struct {
 }
 
 // Extents are the parts that may hold something else than zeros: those that were
-// written, and what a clone reads of its parent.
+// written, and those that a clone reads from its parent.
 func (p Pool) Extents(ctx context.Context, o handle.Object) ([]Extent, error) {
 	var all []part
 	if err := p.ask(ctx, &all, "diff", p.spec(ImageName(o)), "--whole-object"); err != nil {

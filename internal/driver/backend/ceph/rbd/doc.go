@@ -14,10 +14,11 @@
 //	                              moment it has one
 //	metadata purser.snap.s<...>   the record of a snapshot, written before it
 //
-// An image without a record of its own is what an interrupted create left; the
-// next one with its name removes it. Clones are of format 2, so that snapshots
-// need no protection and can go before their clones do: RBD keeps what is
-// still read. Images go through the trash, where those wait that have clones.
+// An image without a record of its own was left by an interrupted create; the
+// next create with its name removes it. Clones are of format 2, so that snapshots
+// need no protection and can go before their clones do: RBD keeps the
+// data that they read. Deleted images are moved to the trash, and stay there as
+// long as they have clones.
 //
 // It must not know nodes, devices or mounts.
 package rbd

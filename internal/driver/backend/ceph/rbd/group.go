@@ -57,7 +57,7 @@ func (p Pool) snapTogether(ctx context.Context, g handle.Object, sources []handl
 	if err := unlessThere(p.rbd(ctx, "group", "create", group)); err != nil {
 		return err
 	}
-	// What an interrupted call left is not of one point in time, or not complete.
+	// The group snapshot of an interrupted call is not of one point in time, or not complete.
 	if err := unlessMissing(p.rbd(ctx, "group", "snap", "rm", group+"@"+groupSnap)); err != nil {
 		return err
 	}

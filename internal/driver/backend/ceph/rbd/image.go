@@ -50,9 +50,9 @@ func (p Pool) Get(ctx context.Context, o handle.Object) (backend.Volume, error) 
 	return volume, err
 }
 
-// Create makes an image. The record is the last step; what a failure leaves
-// before it is removed at once, or else by the next call, which finds the name
-// taken.
+// Create makes an image. The record is the last step. An image that a
+// failure leaves before that step is removed at once, or else by the next call,
+// which finds the name taken.
 func (p Pool) Create(ctx context.Context, b Blueprint) error {
 	text, err := record.OfRequest(b.Request)
 	if err != nil {

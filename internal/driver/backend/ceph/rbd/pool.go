@@ -86,7 +86,7 @@ func (p Pool) manager(ctx context.Context, arguments ...string) error {
 	return err
 }
 
-// isMissing says that a program did not find what it was asked for.
+// isMissing reports whether a program did not find the object of its arguments.
 func isMissing(err error) bool { return errors.Is(err, unix.ENOENT) }
 
 // unlessMissing makes a removal repeatable.

@@ -45,7 +45,7 @@ func (p Pool) Delete(ctx context.Context, o handle.Object) error {
 	return p.dispose(ctx, image, i)
 }
 
-// removeCloneSnaps removes what an interrupted clone left. Its clone is deleted or complete, since
+// removeCloneSnaps removes the snapshots of an interrupted clone. Its clone is deleted or complete, since
 // the driver runs one operation at a time with a source.
 func (p Pool) removeCloneSnaps(ctx context.Context, image string, snaps []snap) error {
 	for _, s := range snaps {
@@ -140,7 +140,7 @@ func (p Pool) isOurs(image string) bool {
 	return live || gone
 }
 
-// emptyTrash removes what an interrupted Delete of this image left.
+// emptyTrash removes the image of an interrupted Delete from the trash.
 func (p Pool) emptyTrash(ctx context.Context, image string) error {
 	all, err := p.trash(ctx, p.Place.Pool)
 	if isMissing(err) { // no such pool

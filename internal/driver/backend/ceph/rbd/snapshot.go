@@ -203,7 +203,7 @@ func (p Pool) DeleteSnapshot(ctx context.Context, o handle.Object) error {
 	return p.disposeWithoutSnaps(ctx, image)
 }
 
-// removeSnap removes a snapshot of an image; RBD keeps what clones still read.
+// removeSnap removes a snapshot of an image; RBD keeps the data that clones read.
 func (p Pool) removeSnap(ctx context.Context, image, name string) error {
 	return unlessMissing(p.rbd(ctx, "snap", "rm", p.spec(image)+"@"+name, "--no-progress"))
 }

@@ -26,7 +26,7 @@ type part struct {
 func (p part) isZeros() bool { return p.Exists == "false" }
 
 // Allocated visits the parts of a snapshot that may hold something else than
-// zeros: those that were written, and what a clone reads of its parent.
+// zeros: those that were written, and those that a clone reads from its parent.
 func (p Pool) Allocated(ctx context.Context, o handle.Object, visit func(backend.Extent) error) error {
 	parts, err := p.survey(ctx, o, func(image string, _ snap) ([]string, error) {
 		return []string{p.spec(image) + "@" + o.Snap}, nil
@@ -56,9 +56,9 @@ func (p Pool) Changed(ctx context.Context, base, target handle.Object, visit fun
 	return visitAll(parts, visit)
 }
 
-// survey compares a snapshot with what the arguments say. When its volume is
-// deleted just now the image gets another name, so one that is missing is
-// looked for again.
+// survey compares a snapshot with the snapshot or image of the arguments. An
+// image gets another name while its volume is deleted, so survey looks up a
+// missing image a second time.
 func (p Pool) survey(
 	ctx context.Context,
 	o handle.Object,

@@ -22,7 +22,7 @@ type Tools interface {
 	Present(command.Program) error
 }
 
-// Folder is what is to be mounted, and where.
+// Folder is a folder of CephFS and its mount point.
 type Folder struct {
 	// Filesystem is its name in the cluster, and Root the folder in it.
 	Filesystem, Root string
@@ -34,9 +34,9 @@ type Folder struct {
 
 // Mounter mounts folders.
 type Mounter interface {
-	// Name is what errors and records call it.
+	// Name is used in errors and records.
 	Name() string
-	// Type is what the mount table says of such mounts.
+	// Type is the filesystem type of such mounts in the mount table.
 	Type() string
 	// Usable says what is missing on this machine; nil when nothing is.
 	Usable() error

@@ -99,7 +99,7 @@ func overwrite(file *os.File) error {
 	})
 }
 
-// Sync writes what programs left in the cache.
+// Sync writes the page cache of the image.
 func Sync(path string) error { return with(path, (*os.File).Sync) }
 
 func with(path string, do func(*os.File) error) error {

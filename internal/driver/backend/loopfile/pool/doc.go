@@ -1,9 +1,9 @@
-// Package pool keeps account of what volumes and snapshots may still take
-// from the filesystem that they lie on.
+// Package pool accounts for the space of the filesystem with the volumes and
+// snapshots.
 //
-// It decides how much may be promised: what is free plus what ours have taken
-// already, times the over-commit limit. Against it count the whole size of
-// every volume, written or not, and what snapshots hold. A pool that shares
+// It decides how much may be promised: the free space plus the space that our
+// volumes use, times the over-commit limit. The whole size of every volume
+// counts against it, written or not, and the space of snapshots. A pool that shares
 // space between copies is judged by the worst case, in which every volume is
 // overwritten until nothing is shared any more.
 //

@@ -6,8 +6,8 @@ import (
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
-// FreeSpace books what a call is about to write into the pool. A promise limits the space that volumes
-// may take in future, a booking the space that is written now. Without it a copy would fill the
+// FreeSpace books the bytes that a call is about to write into the pool. A promise limits the space
+// that volumes may take in future, a booking the space that is written now. Without it a copy would fill the
 // pool before it fails, and every pod that writes to another volume meanwhile would get ENOSPC.
 type FreeSpace struct {
 	// Look says how full the filesystem is.

@@ -87,7 +87,7 @@ func (l *Promises) left(d Disk, overCommit float64) int64 {
 	return int64(float64(d.Free+ours)*overCommit) - l.total.Promised
 }
 
-// Promise raises what is promised to name, or refuses with fault.Exhausted.
+// Promise raises the promised bytes of name, or refuses with fault.Exhausted.
 // A caller that fails afterwards takes it back with Set or Remove.
 func (l *Promises) Promise(name string, bytes int64, d Disk, overCommit float64) error {
 	l.mu.Lock()
