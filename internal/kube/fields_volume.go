@@ -43,8 +43,8 @@ func keepVolume(from, to *corev1.PersistentVolume) {
 	trimVolumeStatus(&to.Status)
 }
 
-// AttachedVolumeFields are the further fields of a bound volume that the attach-detach controller reads: driver
-// and handle, or the in-tree source from which these are translated.
+// AttachedVolumeFields are the further fields of a bound volume that the attach-detach controller
+// reads: driver and handle, or the in-tree source from which these are translated.
 var AttachedVolumeFields = Reads(func(from, to *corev1.PersistentVolume) {
 	if keepHandle(from, to) == nil { // a migrated volume is translated from its labels too: the zone of a GCE disk
 		to.Labels = from.Labels
@@ -65,8 +65,9 @@ func keepHandle(from, to *corev1.PersistentVolume) *corev1.CSIPersistentVolumeSo
 	return to.Spec.CSI
 }
 
-// ProvisionedVolumeFields are the further fields of a bound volume that a provisioner reads: the node
-// affinity and those that the deletion needs. Each volume that upstream provisioned has the two annotations.
+// ProvisionedVolumeFields are the further fields of a bound volume that a provisioner reads: the
+// node affinity and those that the deletion needs. Each volume that upstream provisioned has the
+// two annotations.
 var ProvisionedVolumeFields = Reads(func(from, to *corev1.PersistentVolume) {
 	to.Spec.NodeAffinity = sharedAffinity(from.Spec.NodeAffinity)
 	if keepHandle(from, to) == nil { // a migrated volume is translated from its labels too

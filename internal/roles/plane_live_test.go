@@ -48,8 +48,8 @@ func isTracked(claim *corev1.PersistentVolumeClaim) bool {
 }
 
 // The role plane with the shipped permissions. Provisioning takes four writes, the condition Unused
-// among them, and deletion four, besides the journal that many claims share. There are no reads, and no
-// write without effect.
+// among them, and deletion four, besides the journal that many claims share. There are no reads,
+// and no write without effect.
 func TestPlaneProcess(t *testing.T) {
 	const many = 20
 	p := newLiveCluster(t)

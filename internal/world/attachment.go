@@ -15,8 +15,8 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 )
 
-// AttachmentMemory is the state of this process about one volume, beyond the API objects. Each function may
-// be nil.
+// AttachmentMemory is the state of this process about one volume, beyond the API objects. Each
+// function may be nil.
 type AttachmentMemory struct {
 	Rules attachment.Rules
 	// Attachment and Node read an object as new as this process's last write to it; nil for as the

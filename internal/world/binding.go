@@ -74,8 +74,8 @@ type BindingMemory struct {
 	Gone func(claim types.NamespacedName, uid types.UID) bool
 }
 
-// Binding gathers the inputs of the decision about a claim with the volumes that name it, or about a volume that
-// names none.
+// Binding gathers the inputs of the decision about a claim with the volumes that name it, or about
+// a volume that names none.
 func Binding(from BindingObjects, key binding.Key, m BindingMemory) binding.Snapshot {
 	s := binding.Snapshot{Key: key, ClaimAsked: m.ClaimAsked}
 	if key.Volume != "" {

@@ -38,8 +38,8 @@ type CapacityMemory struct {
 	Unseen func(func(*storagev1.CSIStorageCapacity) bool) []*storagev1.CSIStorageCapacity
 }
 
-// Capacity gathers the inputs of the decision about the published capacity of one class in one segment. The
-// objects have a cache of their own.
+// Capacity gathers the inputs of the decision about the published capacity of one class in one
+// segment. The objects have a cache of their own.
 func Capacity(
 	ctx context.Context, from, objects client.Reader, key capacity.Key, m CapacityMemory,
 ) (capacity.Snapshot, error) {

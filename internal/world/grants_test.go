@@ -44,7 +44,8 @@ func (g *grantServer) Get(_ context.Context, key client.ObjectKey, _ client.Obje
 	return apierrors.NewNotFound(schema.GroupResource{Resource: "objects"}, key.Name)
 }
 
-// H-46, RB-9: v1 where it is served, else v1beta1; an attachment that an administrator ended is in the result.
+// H-46, RB-9: v1 where it is served, else v1beta1; an attachment that an administrator ended is in
+// the result.
 func TestReferenceGrants(t *testing.T) {
 	want := []source.Grant{{
 		From: []source.GrantFrom{{Kind: "PersistentVolumeClaim", Namespace: "crew"}},

@@ -117,7 +117,8 @@ type VolumeMemory struct {
 	Together []string // drivers whose provisioner runs in this process; see protection.Volume
 }
 
-// VolumeProtection gathers the inputs of the decision about the protecting finalizer of a PersistentVolume.
+// VolumeProtection gathers the inputs of the decision about the protecting finalizer of a
+// PersistentVolume.
 func VolumeProtection(
 	ctx context.Context,
 	from client.Reader,
@@ -134,7 +135,8 @@ type ClassMemory struct {
 	Removed bool // this process removed the finalizer
 }
 
-// ClassProtection gathers the inputs of the decision about the protecting finalizer of a VolumeAttributesClass.
+// ClassProtection gathers the inputs of the decision about the protecting finalizer of a
+// VolumeAttributesClass.
 func ClassProtection(
 	ctx context.Context,
 	from client.Reader,

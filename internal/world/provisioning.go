@@ -63,8 +63,8 @@ type ProvisioningMemory struct {
 	Nodes func(read func() ([]topology.Node, error)) ([]topology.Node, error)
 }
 
-// Provisioning gathers the inputs of the decision about a claim that wants a volume: from the cache, except where
-// a stale cache could lose or double a volume.
+// Provisioning gathers the inputs of the decision about a claim that wants a volume: from the
+// cache, except where a stale cache could lose or double a volume.
 func Provisioning(
 	ctx context.Context, from Readers, key provision.Key, m ProvisioningMemory,
 ) (provision.Snapshot, error) {

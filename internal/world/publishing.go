@@ -83,8 +83,8 @@ func Publishing(
 	return s, err
 }
 
-// OtherAttachments reads the other VolumeAttachments of an exclusive volume, by its name and by its handle,
-// each as new as this process's last write to it.
+// OtherAttachments reads the other VolumeAttachments of an exclusive volume, by its name and by its
+// handle, each as new as this process's last write to it.
 func OtherAttachments(
 	ctx context.Context, from client.Reader, s publishing.Snapshot, m PublishingMemory,
 ) (all []*storagev1.VolumeAttachment, err error) {

@@ -102,8 +102,8 @@ func (m ReclaimMemory) sawRelease(pv *corev1.PersistentVolume) bool {
 	return m.SawRelease != nil && m.SawRelease(pv)
 }
 
-// Reclaim gathers the inputs of the decision about a PersistentVolume whose claim may be gone. It reads the
-// objects around the volume only when the volume may be reclaimed.
+// Reclaim gathers the inputs of the decision about a PersistentVolume whose claim may be gone. It
+// reads the objects around the volume only when the volume may be reclaimed.
 func Reclaim(ctx context.Context, from Readers, name string, m ReclaimMemory) (s reclaim.Snapshot, err error) {
 	s = reclaim.Snapshot{Name: name, Driver: m.Driver, Protector: m.Protector}
 	if s.Volume, s.Fresh, err = reclaimedVolume(ctx, from, name, m); err != nil {
@@ -139,7 +139,8 @@ func Reclaim(ctx context.Context, from Readers, name string, m ReclaimMemory) (s
 	return s, err
 }
 
-// othersWithHandle returns the other PersistentVolumes with the handle that the cache shows, as they are now.
+// othersWithHandle returns the other PersistentVolumes with the handle that the cache shows, as
+// they are now.
 func othersWithHandle(
 	ctx context.Context, from Readers, pv *corev1.PersistentVolume, m ReclaimMemory,
 ) ([]*corev1.PersistentVolume, error) {
@@ -204,8 +205,8 @@ func freshVolume(
 	return now, false, nil
 }
 
-// aroundVolume reads the claims of the PersistentVolumes with the same handle, the calls of previous leaders, and the
-// VolumeAttachments of these and the volume (D-16, D-37).
+// aroundVolume reads the claims of the PersistentVolumes with the same handle, the calls of
+// previous leaders, and the VolumeAttachments of these and the volume (D-16, D-37).
 func aroundVolume(
 	ctx context.Context, from Readers, s reclaim.Snapshot, others []*corev1.PersistentVolume, m ReclaimMemory,
 ) (reclaim.Snapshot, error) {

@@ -63,8 +63,8 @@ func newest[T client.Object](
 	return kube.Get(ctx, from, key, into)
 }
 
-// SnapshotMemory is the state of this process about VolumeSnapshots, beyond the API objects. Each function
-// may be nil.
+// SnapshotMemory is the state of this process about VolumeSnapshots, beyond the API objects. Each
+// function may be nil.
 type SnapshotMemory struct {
 	Settings snapshotting.Settings
 	Snapshot Newest[*snapshotv1.VolumeSnapshot]
@@ -243,7 +243,8 @@ func Restoring(ctx context.Context, from client.Reader, key types.NamespacedName
 	return found, nil
 }
 
-// SnapshotContent gathers the inputs of the decision about a VolumeSnapshotContent for its driver's csi-snapshotter.
+// SnapshotContent gathers the inputs of the decision about a VolumeSnapshotContent for its driver's
+// csi-snapshotter.
 func SnapshotContent(
 	ctx context.Context, from client.Reader, content *snapshotv1.VolumeSnapshotContent, o snapshotting.ContentSettings,
 ) (s snapshotting.ContentSnapshot, err error) {

@@ -35,8 +35,8 @@ type SourceMemory struct {
 	Asks func(*corev1.PersistentVolumeClaim) bool
 }
 
-// HeldSource gathers the inputs of the decision about the finalizer of a source. A source that is in use is not
-// read: each of its users enqueues it once more.
+// HeldSource gathers the inputs of the decision about the finalizer of a source. A source that is
+// in use is not read: each of its users enqueues it once more.
 func HeldSource(ctx context.Context, from Readers, ref source.Ref, m SourceMemory) (source.Held, error) {
 	h := source.Held{State: source.State{Ref: ref}, Driver: m.Driver}
 	var err error
@@ -47,8 +47,8 @@ func HeldSource(ctx context.Context, from Readers, ref source.Ref, m SourceMemor
 	return h, err
 }
 
-// SourceUsers returns the users that keep a source. The claims come from the cache: one whose CreateVolume
-// call has begun is there, or counts as a call.
+// SourceUsers returns the users that keep a source. The claims come from the cache: one whose
+// CreateVolume call has begun is there, or counts as a call.
 func SourceUsers(ctx context.Context, from client.Reader, ref source.Ref, m SourceMemory) (source.Users, error) {
 	u := source.Users{Calls: m.Calls, Requests: m.Requests}
 	var claims corev1.PersistentVolumeClaimList

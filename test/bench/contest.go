@@ -201,8 +201,9 @@ func (c *contest) run(ctx context.Context) (err error) {
 	return c.turns(ctx, contenders, []trial{besideMany(c.outcome.pairs)})
 }
 
-// turns runs one trial with every contender, and then the next one, round after round and every second round
-// the other way around: a machine that is faster at one time than at another is so for all.
+// turns runs one trial with every contender, and then the next one, round after round and every
+// second round the other way around: a machine that is faster at one time than at another is so for
+// all.
 func (c *contest) turns(ctx context.Context, contenders []contender, all []trial) error {
 	for range c.rounds {
 		for _, together := range sessions(all) {

@@ -92,7 +92,7 @@ func (o *cephOptions) subjects(ctx context.Context) ([]subject, error) {
 	}
 	var all []subject
 	if o.pool != "" {
-		way, err := mapping.Choose(ctx, mapping.Ways(cephcommand.NewRunner(cephcommand.Config{})))
+		mapper, err := mapping.Choose(ctx, mapping.Mappers(cephcommand.NewRunner(cephcommand.Config{})))
 		if err != nil {
 			return nil, err
 		}
@@ -104,7 +104,7 @@ func (o *cephOptions) subjects(ctx context.Context) ([]subject, error) {
 			}
 			s.parameters = map[string]string{"kind": "rbd", "clusterID": o.cluster, "pool": o.pool}
 			s.tools = func(dir string) hands {
-				return imageTools{cephPrograms: o.programs(), dir: dir, fs: fs, way: way.Name()}
+				return imageTools{cephPrograms: o.programs(), dir: dir, fs: fs, mapper: mapper.Name()}
 			}
 			all = append(all, s)
 		}

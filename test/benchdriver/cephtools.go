@@ -43,7 +43,7 @@ func (p cephPrograms) all(ctx context.Context, all ...[]string) error {
 // imageTools are rbd, and what makes a device in the way that the driver does here.
 type imageTools struct {
 	cephPrograms
-	dir, fs, way string
+	dir, fs, mapper string
 }
 
 func (i imageTools) image(name string) string { return i.pool + "/" + name }
@@ -71,7 +71,7 @@ func (i imageTools) up(ctx context.Context, name string) error {
 }
 
 func (i imageTools) device(ctx context.Context, name string) (string, error) {
-	switch i.way {
+	switch i.mapper {
 	case "krbd":
 		return i.run(ctx, "rbd", "device", "map", i.image(name))
 	case "rbd-nbd":
@@ -96,7 +96,7 @@ func (i imageTools) down(ctx context.Context, name string) error {
 		}
 	}
 	var detach [][]string
-	switch i.way {
+	switch i.mapper {
 	case "krbd":
 		detach = [][]string{{"rbd", "device", "unmap", device}}
 	case "rbd-nbd":

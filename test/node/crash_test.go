@@ -30,8 +30,8 @@ import (
 )
 
 // The agent is killed before each of its system calls that changes something: a folder, a metadata
-// file, a mount, a link, a loop device, an owner. Then it is started again, and either goes on or finds
-// that its pod is gone. CRASH=whole leaves no call out.
+// file, a mount, a link, a loop device, an owner. Then it is started again, and either goes on or
+// finds that its pod is gone. CRASH=whole leaves no call out.
 func TestKilledBeforeEverySystemCall(t *testing.T) {
 	c := newCrashRig(t)
 	c.life(death{}) // makes the folders that stay
@@ -275,8 +275,8 @@ func (c *crashRig) isPublishedInEnd(pod *corev1.Pod) (published bool) {
 	return published
 }
 
-// use finds each mount once and the data of the previous life, and writes that of this one. A mount for a
-// subPath is what a kubelet leaves that ran here before.
+// use finds each mount once and the data of the previous life, and writes that of this one. A mount
+// for a subPath is what a kubelet leaves that ran here before.
 func (c *crashRig) use(pod *corev1.Pod) {
 	c.t.Helper()
 	mounts, err := mount.Below(c.root)

@@ -132,8 +132,8 @@ func TestProtectionThatReadsOnlyTheCacheIsCaught(t *testing.T) {
 	}
 }
 
-// playProtection plays a history and returns the violations. live replaces the live reader; nil for the
-// API server.
+// playProtection plays a history and returns the violations. live replaces the live reader; nil for
+// the API server.
 func playProtection(t *testing.T, h history, live func(*view.View) client.Reader) (wrong []string) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -20,8 +20,9 @@ var sourceFamilies = []family{
 	{"anything together", randomSchedules, false},
 }
 
-// rivalsOfSources is a second leader, which has the requests that the previous leader resolved since its
-// last write of the journal, while everything is deleted. [TestSourceRivals] runs all of it.
+// rivalsOfSources is a second leader, which has the requests that the previous leader resolved
+// since its last write of the journal, while everything is deleted. [TestSourceRivals] runs
+// all of it.
 var rivalsOfSources = family{"two leaders, and the sources are deleted", func(calm result, _ extent) (all []schedule) {
 	for n := 1; n <= calm.ops; n++ {
 		for _, at := range []int{n, n + 1, n + 3} {

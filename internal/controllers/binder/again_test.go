@@ -193,7 +193,7 @@ func TestVolumeThatNoWatchShows(t *testing.T) {
 		w.create(liveVolume("v2", ""))
 		other := apiserver.Objects(w.server, v)[0]
 		p.objectStore.wroteVolume(other)
-		p.lookAgain(func() []binding.Key { return p.objectStore.doubtVolume(other) })
+		p.expireLiveRead(func() []binding.Key { return p.objectStore.doubtVolume(other) })
 		p.objectStore.volumeSeen(other.Name, other, other)
 		time.Sleep(unseenLook)
 		if keys := queue.take(); p.objectStore.newestVolume(other.Name) == nil || len(keys) > 0 {

@@ -25,7 +25,7 @@ func TestStatic(t *testing.T) {
 		w.create(liveClaim("c", "a"))
 		w.expect("c Bound v; v Bound c")
 		w.did(p, bindingOfStatic)
-		w.events()
+		w.wantEvents()
 		claim := apiserver.Objects(w.server, &corev1.PersistentVolumeClaim{})[0]
 		if claim.Annotations[names.AnnBindCompleted] != "yes" || claim.Annotations[names.AnnBoundByController] != "yes" || claim.Status.Capacity.Storage().String() != "1Gi" {
 			t.Errorf("claim %v %v", claim.Annotations, claim.Status)
@@ -42,10 +42,10 @@ func TestDynamic(t *testing.T) {
 	inWorld(t, func(w *testCluster) {
 		p := w.start()
 		w.create(liveClaim("c", "gold"))
-		w.events(`c Warning ProvisioningFailed storageclass.storage.k8s.io "gold" not found`)
+		w.wantEvents(`c Warning ProvisioningFailed storageclass.storage.k8s.io "gold" not found`)
 		w.create(dynamicClass("gold"))
 		w.did(p, "1 claim")
-		w.events("c Normal ExternalProvisioning Waiting for a volume to be created either by the external pr")
+		w.wantEvents("c Normal ExternalProvisioning Waiting for a volume to be created either by the external pr")
 		claim := apiserver.Objects(w.server, &corev1.PersistentVolumeClaim{})[0]
 		if claim.Annotations[names.AnnStorageProvisioner] != "d" || claim.Annotations[names.AnnBetaStorageProvisioner] != "d" {
 			t.Errorf("C4: %v", claim.Annotations)
@@ -53,7 +53,7 @@ func TestDynamic(t *testing.T) {
 		w.create(provisioned("pvc-1", claim))
 		w.expect("c Bound pvc-1; pvc-1 Bound c")
 		w.did(p, "1 claim, 1 claim status, 1 volume status")
-		w.events()
+		w.wantEvents()
 		w.remove(claim)
 		w.expect("pvc-1 Released c")
 		w.did(p, "1 volume status") // one write and no read
@@ -162,7 +162,7 @@ func TestLost(t *testing.T) {
 		w.remove(v)
 		w.expect("c Lost v")
 		w.did(p, "1 claim status, 1 get")
-		w.events("c Warning ClaimLost Bound claim has lost its PersistentVolume. Data on the volum")
+		w.wantEvents("c Warning ClaimLost Bound claim has lost its PersistentVolume. Data on the volum")
 		again := liveVolume("v", "")
 		claim := apiserver.Objects(w.server, &corev1.PersistentVolumeClaim{})[0]
 		again.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: "c", UID: claim.UID}

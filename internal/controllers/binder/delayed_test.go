@@ -58,13 +58,13 @@ func TestHandOver(t *testing.T) {
 		if own.last() != "d" {
 			t.Errorf("given %q", own.last())
 		}
-		w.events()
+		w.wantEvents()
 		p.api.take()
 		own.cease()
 		p.Recheck("d")
 		w.settle()
 		w.did(p, "1 claim")
-		w.events("d Normal ExternalProvisioning Waiting for a volume to be created either by the external pr")
+		w.wantEvents("d Normal ExternalProvisioning Waiting for a volume to be created either by the external pr")
 	})
 }
 
@@ -89,20 +89,20 @@ func TestDelayed(t *testing.T) {
 		claim := liveClaim("c", "late")
 		w.create(class, claim, liveVolume("v", "late"))
 		w.expect("c Pending; v Available")
-		w.events("c Normal WaitForFirstConsumer waiting for first consumer to be created before binding")
+		w.wantEvents("c Normal WaitForFirstConsumer waiting for first consumer to be created before binding")
 		pod := func(name string) *corev1.Pod { return podUsing(name, "c") }
 		w.create(pod("a"))
-		w.events("c Normal WaitForPodScheduled waiting for pod a to be scheduled")
+		w.wantEvents("c Normal WaitForPodScheduled waiting for pod a to be scheduled")
 		w.create(pod("b"))
-		w.events("c Normal WaitForPodScheduled waiting for pods a,b to be scheduled")
+		w.wantEvents("c Normal WaitForPodScheduled waiting for pods a,b to be scheduled")
 		edit(w, pod("a"), func(p *corev1.Pod) { p.Spec.NodeName = "n1" })
-		w.events("c Normal WaitForPodScheduled waiting for pod b to be scheduled")
+		w.wantEvents("c Normal WaitForPodScheduled waiting for pod b to be scheduled")
 		w.unscheduled(pod("b"), "0/3 nodes are available")
-		w.events("c Normal WaitForPodScheduled waiting for pod b to be scheduled (b: 0/3 nodes are availabl")
+		w.wantEvents("c Normal WaitForPodScheduled waiting for pod b to be scheduled (b: 0/3 nodes are availabl")
 		w.unscheduled(pod("b"), "0/4 nodes are available") // a scheduler says much
-		w.events()
+		w.wantEvents()
 		w.remove(pod("b"))
-		w.events("c Normal WaitForFirstConsumer waiting for first consumer to be created before binding: pod") // 8.21
+		w.wantEvents("c Normal WaitForFirstConsumer waiting for first consumer to be created before binding: pod") // 8.21
 		if own.last() != "" {
 			t.Error("given before it has a node")
 		}

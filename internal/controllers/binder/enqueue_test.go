@@ -23,7 +23,8 @@ func edited[T client.Object](object T, edits func(T)) change {
 	return func(w *testCluster) { edit(w, object, edits) }
 }
 
-// The objects of TestWakeUps: a claim c, which wants class a unless the row says otherwise, and a volume v.
+// The objects of TestWakeUps: a claim c, which wants class a unless the row says otherwise, and a
+// volume v.
 
 func claimOf(class string, edits ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
 	claim := liveClaim("c", class)

@@ -41,7 +41,7 @@ func TestDeletionOfThePreviousObjectIsHandled(t *testing.T) {
 // overlooked is a binder that sees what it is shown by hand, of a pair that is bound.
 type overlooked struct {
 	*process
-	queue  *awake
+	queue  *keyRecorder
 	key    binding.Key
 	claim  *corev1.PersistentVolumeClaim
 	volume *corev1.PersistentVolume

@@ -37,9 +37,9 @@ func TestEventsOfEachPhase(t *testing.T) {
 					claim := liveClaim("c", "a")
 					w.create(claim)
 					w.expect("c Bound v; v Bound c")
-					w.events()
+					w.wantEvents()
 					w.remove(claim)
-					w.events(tc.event)
+					w.wantEvents(tc.event)
 					if now := apiserver.Objects(w.server, v)[0]; now.Spec.ClaimRef != nil {
 						edit(w, v, func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = nil })
 					}
@@ -60,25 +60,25 @@ func TestEventsOfEachReasonToWait(t *testing.T) {
 		const alone, scheduled = "c Normal WaitForFirstConsumer waiting for first consumer to be created before binding",
 			"c Normal WaitForPodScheduled waiting for pod p to be scheduled"
 		w.create(class, liveClaim("c", "late"))
-		w.events(alone)
+		w.wantEvents(alone)
 		for range 3 {
 			w.create(podUsing("p", "c"))
-			w.events(scheduled)
+			w.wantEvents(scheduled)
 			p.enqueue(p.objectStore.keys())
 			w.settle()
-			w.events()
+			w.wantEvents()
 			w.remove(podUsing("p", "c"))
-			w.events(alone)
+			w.wantEvents(alone)
 		}
 		raw := provisioned("v", apiserver.Objects(w.server, liveClaim("c", ""))[0])
 		raw.Spec.VolumeMode = new(corev1.PersistentVolumeBlock)
 		w.create(raw)
-		w.events("v Warning VolumeMismatch Cannot bind PersistentVolume to requested PersistentVolumeCl", "c Warning VolumeMismatch Cannot bind PersistentVolume \"v\" to requested PersistentVolu")
+		w.wantEvents("v Warning VolumeMismatch Cannot bind PersistentVolume to requested PersistentVolumeCl", "c Warning VolumeMismatch Cannot bind PersistentVolume \"v\" to requested PersistentVolu")
 		for range 3 {
 			p.enqueue(p.objectStore.keys())
 			time.Sleep(time.Second)
 		}
-		w.events()
+		w.wantEvents()
 	})
 }
 
@@ -89,15 +89,15 @@ func TestEventsAreToldOnce(t *testing.T) {
 		p := w.start()
 		w.create(liveClaim("c", ""))
 		const text = "c Normal FailedBinding no persistent volumes available for this claim and no storag"
-		w.events(text)
+		w.wantEvents(text)
 		for range 10 {
 			p.enqueue(p.objectStore.keys())
 			w.settle()
 		}
-		w.events()
+		w.wantEvents()
 		time.Sleep(reconcile.TellAgain)
 		p.enqueue(p.objectStore.keys())
 		w.settle()
-		w.events(text)
+		w.wantEvents(text)
 	})
 }

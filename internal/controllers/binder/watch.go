@@ -71,7 +71,7 @@ func (c *Controller) claimSeen(o, now *corev1.PersistentVolumeClaim) {
 		c.measures.claimGone(keyOf(o))
 		// took its name, and may have gone as well while the watch was broken
 		if other := c.objectStore.newestClaim(keyOf(o)); other != nil {
-			c.lookAgain(func() []binding.Key { return c.objectStore.doubtClaim(other) })
+			c.expireLiveRead(func() []binding.Key { return c.objectStore.doubtClaim(other) })
 		}
 	}
 	c.enqueue(c.restless(keys))
@@ -82,7 +82,7 @@ func (c *Controller) volumeSeen(o, now *corev1.PersistentVolume) {
 	if now == nil {
 		c.measures.volumeGone(o.Name)
 		if other := c.objectStore.newestVolume(o.Name); other != nil {
-			c.lookAgain(func() []binding.Key { return c.objectStore.doubtVolume(other) })
+			c.expireLiveRead(func() []binding.Key { return c.objectStore.doubtVolume(other) })
 		}
 	}
 	c.enqueue(c.restless(keys))

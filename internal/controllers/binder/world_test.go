@@ -201,8 +201,8 @@ func (w *testCluster) did(p *process, want string) {
 	}
 }
 
-// events compares the events since the last time.
-func (w *testCluster) events(want ...string) {
+// wantEvents compares the events since the last time.
+func (w *testCluster) wantEvents(want ...string) {
 	w.Helper()
 	if got := w.events.take(); !slices.Equal(got, want) {
 		w.Errorf("told %q, want %q", got, want)
@@ -217,7 +217,7 @@ func dynamicClass(name string) *storagev1.StorageClass {
 	return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: "d"}
 }
 
-// events returns the events that were emitted.
+// events are the emitted events.
 type events struct {
 	mu  sync.Mutex
 	all []string

@@ -22,9 +22,9 @@ import (
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
-type events []string
+type emitted []string
 
-func (e *events) Event(_ runtime.Object, kind, reason, message string) {
+func (e *emitted) Event(_ runtime.Object, kind, reason, message string) {
 	*e = append(*e, kind+" "+reason+" "+message)
 }
 
@@ -65,7 +65,7 @@ func TestExpand(t *testing.T) {
 		"migrated": {ebs, "Normal ExternalExpanding CSI migration enabled for kubernetes.io/aws-ebs; waiting for external resizer to expand the pvc", "ebs.csi.aws.com"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			api, events := apiserver.New().Client(), &events{}
+			api, events := apiserver.New().Client(), &emitted{}
 			claim := growing(t, api, test.source)
 			c := New(Config{
 				Cached: api, Writer: api, Settings: reconcile.Settings{
@@ -83,7 +83,7 @@ func TestExpand(t *testing.T) {
 				}
 				version = claim.ResourceVersion
 			}
-			if !slices.Equal(*events, events{test.event}) {
+			if !slices.Equal(*events, emitted{test.event}) {
 				t.Errorf("told %q", *events)
 			}
 			if have := claim.Annotations[names.AnnStorageResizer]; have != test.resize {

@@ -273,8 +273,8 @@ func (j *Journal) hold(claim types.UID, most time.Duration) (until time.Time, wr
 	return until, nil, nil
 }
 
-// mayFinish returns an error while the process ends, unless a run of the claim has called the driver: it
-// may finish. The caller holds mu.
+// mayFinish returns an error while the process ends, unless a run of the claim has called the
+// driver: it may finish. The caller holds mu.
 func (j *Journal) mayFinish(claim types.UID) error {
 	if err := j.over(); err != nil && (j.ended != nil || !j.calling[claim]) {
 		return err

@@ -105,7 +105,8 @@ func TestBurstSharesWrites(t *testing.T) {
 	})
 }
 
-// H-1, H-14: when Discard returns, the journal says that the volume is being deleted, and the next leader reads it.
+// H-1, H-14: when Discard returns, the journal says that the volume is being deleted, and the next
+// leader reads it.
 func TestDiscardIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)

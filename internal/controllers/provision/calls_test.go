@@ -40,8 +40,8 @@ func (j scripted) Hold(ctx context.Context, claim types.UID) (context.Context, c
 	return j.hold(ctx)
 }
 
-// While as many calls are under way as there may be, the next request is written to the journal, so that its
-// call begins at once.
+// While as many calls are under way as there may be, the next request is written to the journal, so
+// that its call begins at once.
 func TestCallsAreBoundedAndRecordsAreNot(t *testing.T) {
 	r := newRig(t, withoutSecrets)
 	recorded := make(chan struct{})

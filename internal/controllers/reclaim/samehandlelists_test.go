@@ -176,7 +176,8 @@ func TestFirstListsAreNotDelayed(t *testing.T) {
 	})
 }
 
-// D-37: nothing is deleted, and nothing said of PersistentVolumes with the same handle, while the API server does not answer.
+// D-37: nothing is deleted, and nothing said of PersistentVolumes with the same handle, while the
+// API server does not answer.
 func TestListFails(t *testing.T) {
 	r := newRig(nil, releasedVolume())
 	r.Live = interceptor.NewClient(r.api.(client.WithWatch), interceptor.Funcs{

@@ -235,9 +235,9 @@ func TestStatusFromStaleCacheKeepsOtherFields(t *testing.T) {
 	}
 }
 
-// A content that this process has deleted counts as being deleted before the watch shows it, so that
-// it is deleted once; and one whose last finalizer it removed counts as gone, so that DeleteSnapshot is
-// called once. The answer to that write has no newer version than the cache.
+// A content that this process has deleted counts as being deleted before the watch shows it, so
+// that it is deleted once; and one whose last finalizer it removed counts as gone, so that
+// DeleteSnapshot is called once. The answer to that write has no newer version than the cache.
 func TestDeletionIsKnownBeforeTheWatchShowsIt(t *testing.T) {
 	api := apiserver.New().Client()
 	content := &snapshotv1.VolumeSnapshotContent{

@@ -50,8 +50,8 @@ var shortNames = map[Kind]string{
 // Short returns the name that kubectl takes for the kind.
 func (k Kind) Short() string { return shortNames[k] }
 
-// Cluster has the objects of the API server at one time, as far as they were read. Its objects must not be
-// changed.
+// Cluster has the objects of the API server at one time, as far as they were read. Its objects must
+// not be changed.
 type Cluster struct {
 	Now time.Time
 

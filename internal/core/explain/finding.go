@@ -55,10 +55,11 @@ type Finding struct {
 	Reason   verdict.Reason `json:"reason"`
 	Object   Ref            `json:"object"`
 	WaitsFor string         `json:"waitsFor"`
-	// Decision is the reason of the controller's decision that the finding comes from, which Reason may
-	// narrow down; empty where another component decides.
+	// Decision is the reason of the controller's decision that the finding comes from, which Reason
+	// may narrow down; empty where another component decides.
 	Decision verdict.Reason `json:"decision,omitempty"`
-	// Words are those of that decision: in the event with the reason Event, or in the controller's log.
+	// Words are those of that decision: in the event with the reason Event, or in the controller's
+	// log.
 	Words    string     `json:"words,omitempty"`
 	Event    string     `json:"event,omitempty"`
 	Cause    Ref        `json:"cause"` // the object that the finding is about; equal causes are grouped

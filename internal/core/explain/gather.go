@@ -16,8 +16,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/snapshotting"
 )
 
-// Gatherer gathers the inputs of the controllers' decisions, as fresh processes would. unread are the kinds that a
-// decision needs and that the input does not have.
+// Gatherer gathers the inputs of the controllers' decisions, as fresh processes would. unread are
+// the kinds that a decision needs and that the input does not have.
 //
 //nolint:interfacebloat // one method for each decision
 type Gatherer interface {

@@ -66,8 +66,8 @@ func (c *Cluster) attachRequired(driver string) bool {
 	return object.Spec.AttachRequired == nil || *object.Spec.AttachRequired
 }
 
-// attaching explains a volume that is not attached to the pod's node by the decision of the attach-detach
-// controller decides about that node; nil if nothing is left to do.
+// attaching explains a volume that is not attached to the pod's node by the decision of the
+// attach-detach controller decides about that node; nil if nothing is left to do.
 func (c *Cluster) attaching(pod *corev1.Pod, pv *corev1.PersistentVolume, f Finding) *Finding {
 	var own *storagev1.VolumeAttachment
 	for _, va := range c.index.attachments[pv.Name] {

@@ -61,7 +61,8 @@ func (c *Cluster) provisionRefused(
 ) (found []Finding, unread []Evidence) {
 	found, unread = c.provisionRefusedBy(claim, driver, f, defaults)
 	if len(found) == 1 && found[0].Reason == verdict.SourceNamespaceOff {
-		// The gate may be on, as flags are not in the API: then it is a ReferenceGrant that counts.
+		// The gate may be on, as flags are not in the API: then it is a ReferenceGrant that counts
+		//
 		options := defaults
 		options.CrossNamespace = true
 		more, unknown := c.provisionRefusedBy(claim, driver, f, options)
@@ -180,8 +181,8 @@ func (c *Cluster) nodeUnfit(claim *corev1.PersistentVolumeClaim, s provision.Sna
 	return f
 }
 
-// sourceUnready explains a claim by the state of its data source. A snapshot that is not ready has a cause
-// of its own.
+// sourceUnready explains a claim by the state of its data source. A snapshot that is not ready has
+// a cause of its own.
 func (c *Cluster) sourceUnready(claim *corev1.PersistentVolumeClaim, s source.State, f Finding) Finding {
 	ref := source.Of(claim)
 	f.Evidence = []Evidence{{claimRef(claim), "spec.dataSourceRef", ref.String(), ""}}

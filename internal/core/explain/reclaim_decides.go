@@ -8,8 +8,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// reclaimRefused explains a volume that its provisioner does not delete by its own decision, why. Where
-// that is not known, unread has the kinds that it lacks.
+// reclaimRefused explains a volume that its provisioner does not delete by its own decision, why.
+// Where that is not known, unread has the kinds that it lacks.
 func (c *Cluster) reclaimRefused(
 	pv *corev1.PersistentVolume, driver string, f Finding,
 ) (why verdict.Finding, found []Finding, unread []Evidence) {

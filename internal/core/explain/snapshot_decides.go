@@ -13,8 +13,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// decideSnapshot returns the decision of the snapshot-controller about a VolumeSnapshot. It is nil for a
-// member of a group, and where the input lacks a kind that the controller reads.
+// decideSnapshot returns the decision of the snapshot-controller about a VolumeSnapshot. It is nil
+// for a member of a group, and where the input lacks a kind that the controller reads.
 func (c *Cluster) decideSnapshot(vs *snapshotv1.VolumeSnapshot) snapshotting.Verdict {
 	if snapshotting.GroupOf(vs) != "" {
 		return nil
@@ -27,7 +27,8 @@ func (c *Cluster) decideSnapshot(vs *snapshotv1.VolumeSnapshot) snapshotting.Ver
 }
 
 // contentRefused explains a snapshot by the decision of its driver's csi-snapshotter about the
-// content, if it does not go on to ask the driver. One with the flags of upstream's manifests is assumed.
+// content, if it does not go on to ask the driver. One with the flags of upstream's manifests is
+// assumed.
 func (c *Cluster) contentRefused(content *snapshotv1.VolumeSnapshotContent, f Finding) (found Finding, refused bool) {
 	s, missing, err := c.Gather.Content(content, snapshotting.ContentSettings{
 		Driver: content.Spec.Driver, Naming: snapshotting.Naming{Prefix: "snapshot", Length: -1}, Lists: true,

@@ -23,9 +23,9 @@ type Branch struct {
 	Children []Branch `json:"children,omitempty"`
 }
 
-// Tree returns the object and the objects that depend on it: pods to claims to volumes to attachments, classes
-// and snapshots. Two levels of indirection are followed, and no object is named twice. ok is false
-// if the object is not there.
+// Tree returns the object and the objects that depend on it: pods to claims to volumes to
+// attachments, classes and snapshots. Two levels of indirection are followed, and no object is
+// named twice. ok is false if the object is not there.
 func (c *Cluster) Tree(ref Ref) (root Branch, ok bool) {
 	w := &walk{Cluster: c, seen: map[Ref]bool{}}
 	var found *Branch

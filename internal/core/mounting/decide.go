@@ -71,7 +71,8 @@ func (p *plan) release() {
 		if slices.ContainsFunc(p.Uses, func(u Use) bool { return u.ID == publication.ID }) {
 			continue
 		}
-		// A pod that runs keeps its mount when the claim is Lost, or claim or PersistentVolume are gone.
+		// A pod that runs keeps its mount when the claim is Lost, or claim or PersistentVolume are
+		// gone.
 		if p.Holders[publication.Pod] {
 			kept[publication.Device()] = true
 			continue

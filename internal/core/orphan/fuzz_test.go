@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// FuzzCompare: an orphan is listed twice and known never, and no request in the journal makes the number
-// less than nothing.
+// FuzzCompare: an orphan is listed twice and known never, and no request in the journal makes the
+// number less than nothing.
 func FuzzCompare(f *testing.F) {
 	f.Add("a b", "a c", "b", "x")
 	f.Add("", "  ", "", "")

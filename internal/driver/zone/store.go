@@ -136,8 +136,8 @@ func (s *Store) Remove(volume backend.ID) error {
 	return nil
 }
 
-// FreeBytes returns the bytes that new volumes of the wanted zones can have together; false when one of
-// them has no bound.
+// FreeBytes returns the bytes that new volumes of the wanted zones can have together; false when
+// one of them has no bound.
 func (s *Store) FreeBytes(wanted []string) (bytes int64, bounded bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/explain"
 )
 
-// annLastApplied is kubectl's copy of the whole object, which may contain fields that the dump leaves out.
+// annLastApplied is kubectl's copy of the whole object, which may contain fields that the dump
+// leaves out.
 const annLastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // Content returns an object as a dump has it: with its kind, without managed fields, and without

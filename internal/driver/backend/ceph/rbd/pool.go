@@ -53,8 +53,8 @@ func (p Pool) rbd(ctx context.Context, arguments ...string) ([]byte, error) {
 	return p.Tools.Run(ctx, command.Call{Program: command.RBD, Access: p.Access, Arguments: arguments})
 }
 
-// patiently lets it run to its end, also when the caller is cancelled. A retry meanwhile gets the error
-// that it is still running.
+// patiently lets it run to its end, also when the caller is cancelled. A retry meanwhile gets the
+// error that it is still running.
 func (p Pool) patiently(ctx context.Context, arguments ...string) error {
 	const patience = 24 * time.Hour
 	_, err := p.Tools.Run(context.WithoutCancel(ctx), command.Call{

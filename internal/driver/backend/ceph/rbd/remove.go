@@ -45,8 +45,8 @@ func (p Pool) Delete(ctx context.Context, o handle.Object) error {
 	return p.dispose(ctx, image, i)
 }
 
-// removeCloneSnaps removes the snapshots of an interrupted clone. Its clone is deleted or complete, since
-// the driver runs one operation at a time with a source.
+// removeCloneSnaps removes the snapshots of an interrupted clone. Its clone is deleted or complete,
+// since the driver runs one operation at a time with a source.
 func (p Pool) removeCloneSnaps(ctx context.Context, image string, snaps []snap) error {
 	for _, s := range snaps {
 		if s.isUser() && isCloneSnap(s.Name) {

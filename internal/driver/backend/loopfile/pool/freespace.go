@@ -7,8 +7,9 @@ import (
 )
 
 // FreeSpace books the bytes that a call is about to write into the pool. A promise limits the space
-// that volumes may take in future, a booking the space that is written now. Without it a copy would fill the
-// pool before it fails, and every pod that writes to another volume meanwhile would get ENOSPC.
+// that volumes may take in future, a booking the space that is written now. Without it a copy would
+// fill the pool before it fails, and every pod that writes to another volume meanwhile would get
+// ENOSPC.
 type FreeSpace struct {
 	// Look says how full the filesystem is.
 	Look func() (Disk, error)
