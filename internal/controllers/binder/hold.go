@@ -14,7 +14,9 @@ import (
 // The held volume was chosen for the claim that waited under this name. By now that may be another
 // claim, or the claim may have got a class. If the volume does not fit it any more, the volume is
 // offered to other claims, which are enqueued.
-func (l *objectStore) match(claim *corev1.PersistentVolumeClaim) (offer *corev1.PersistentVolume, affected []binding.Key) {
+func (l *objectStore) match(
+	claim *corev1.PersistentVolumeClaim,
+) (offer *corev1.PersistentVolume, affected []binding.Key) {
 	key := keyOf(claim)
 	if h := l.holds[key]; h != nil {
 		h.seen, h.unsure = true, false

@@ -32,7 +32,9 @@ func (w *watches) Start(ctx context.Context, q queue) error {
 	w.queue = q
 	l := b.objectStore
 	return errors.Join(
-		watch(ctx, w, &storagev1.StorageClass{}, func(o, now *storagev1.StorageClass) { b.enqueue(l.classSeen(o.Name, now)) }),
+		watch(ctx, w, &storagev1.StorageClass{}, func(o, now *storagev1.StorageClass) {
+			b.enqueue(l.classSeen(o.Name, now))
+		}),
 		watch(ctx, w, &corev1.PersistentVolumeClaim{}, func(o, now *corev1.PersistentVolumeClaim) { b.claimSeen(o, now) }),
 		watch(ctx, w, &corev1.PersistentVolume{}, func(o, now *corev1.PersistentVolume) { b.volumeSeen(o, now) }),
 		watch(ctx, w, &corev1.Pod{}, func(o, now *corev1.Pod) { b.enqueue(l.podSeen(client.ObjectKeyFromObject(o), now)) }),

@@ -108,7 +108,9 @@ func (b *Backend) stageImage(ctx context.Context, s backend.Staging, o handle.Ob
 
 // mapImage first checks for other clients that have the image open. RBD does not prevent two nodes
 // from writing to one image, and the data would be lost.
-func (b *Backend) mapImage(ctx context.Context, s backend.Staging, o handle.Object, mapper mapping.Mapper) (string, error) {
+func (b *Backend) mapImage(
+	ctx context.Context, s backend.Staging, o handle.Object, mapper mapping.Mapper,
+) (string, error) {
 	pool, err := b.pool(ctx, o.Place)
 	if err != nil {
 		return "", err
