@@ -33,8 +33,10 @@ var banned = []struct {
 	{`storage side`, "backend, driver"},
 	{`twins?`, "PersistentVolumes with the same handle"},
 	{`handovers?`, "change of the leader; package handoff"},
-	{`desks?|harbour|furnish(?:er|es|ed)?|lookouts?|ledgers?|census|errands?|glances?|abreast|dice|pulses?|beats?`,
-		"the name a Kubernetes engineer would search for"},
+	{
+		`desks?|harbour|furnish(?:er|es|ed)?|lookouts?|ledgers?|census|errands?|glances?|abreast|dice|pulses?|beats?`,
+		"the name a Kubernetes engineer would search for",
+	},
 }
 
 // exceptions are the other senses of such words.
