@@ -110,7 +110,7 @@ var bindingRows = []struct {
 	{"one of a user's is kept by name", func(a api) string {
 		pv := a.volume("b11", reservedFor("u1", map[string]string{"mine": "yes"}))
 		return a.patch(pv, kube.GiveVolumeBack(pv, false, types.NamespacedName{})) + fmt.Sprint(" ", pv.Spec.ClaimRef.Name, pv.Spec.ClaimRef.UID, pv.Annotations)
-	}, "ok someonemap[mine:yes]"},
+	}, "ok othermap[mine:yes]"},
 	{"or goes to one of another", func(a api) string {
 		pv := a.volume("b11m", reservedFor("u1", map[string]string{names.AnnBoundByController: "yes"}))
 		got := a.patch(pv, kube.GiveVolumeBack(pv, false, types.NamespacedName{Namespace: "elsewhere", Name: "other"}))
