@@ -46,10 +46,10 @@ var exceptions = []*regexp.Regexp{
 	regexp.MustCompile(`\bHandOver\b`), // the action and the interface of the binder
 }
 
-// bannedWords matches the words of some bans; the number of the group is that of the ban.
-func bannedWords(count int) *regexp.Regexp {
-	groups := make([]string, count)
-	for i, ban := range banned[:count] {
+// bannedWords matches the words of all bans; the number of the group is that of the ban.
+func bannedWords() *regexp.Regexp {
+	groups := make([]string, len(banned))
+	for i, ban := range banned {
 		groups[i] = "(" + ban.words + ")"
 	}
 	return regexp.MustCompile(`(?i)\b(?:` + strings.Join(groups, "|") + `)\b`)
@@ -66,14 +66,10 @@ const (
 	commentColumns = 100
 )
 
-// Sentences and names have the terms of Kubernetes. docs/ has only the first ban so far.
+// Sentences and names have the terms of Kubernetes.
 func TestSentencesHaveTheTermsOfKubernetes(t *testing.T) {
-	all, first := bannedWords(len(banned)), bannedWords(1)
+	words := bannedWords()
 	eachFile(t, func(path, content string) {
-		words := all
-		if strings.HasPrefix(path, "docs/") {
-			words = first
-		}
 		for _, exception := range exceptions {
 			content = exception.ReplaceAllString(content, "")
 		}
