@@ -72,7 +72,12 @@ func (c *Controller) Apply(ctx context.Context, s resizing.Snapshot, action resi
 	case resizing.Expand:
 		return c.expand(ctx, s, a), nil
 	case resizing.RaiseVolume:
-		return nil, c.Store.PatchVolume(ctx, s.Volume, func(pv *corev1.PersistentVolume) {
+		before := s.Volume
+		if a.OldSize != "" { // the object has no annotation, or this run has removed it (RZ-D1)
+			before = before.DeepCopy()
+			delete(before.Annotations, names.AnnPreResizeCapacity)
+		}
+		return nil, c.Store.PatchVolume(ctx, before, func(pv *corev1.PersistentVolume) {
 			pv.Spec.Capacity[corev1.ResourceStorage] = a.Capacity
 			if a.OldSize != "" {
 				metav1.SetMetaDataAnnotation(&pv.ObjectMeta, names.AnnPreResizeCapacity, a.OldSize)

@@ -210,6 +210,18 @@ func TestAfterExpand(t *testing.T) {
 			t.Errorf("%s: %s, want %s", row, got, tc.want)
 		}
 	}
+	// The run that removes the annotation of the expansion before (RZ-D1) adds that of the next one.
+	waiting := s
+	waiting.Claim, waiting.Volume = claim("3Gi", func(c *corev1.PersistentVolumeClaim) { c.Status.Capacity = size("2Gi") }), volume("2Gi")
+	waiting.Volume.Annotations = map[string]string{names.AnnPreResizeCapacity: "1Gi"}
+	three := Answer{Capacity: 3 << 30, OnNode: true}
+	if got := describe(AfterExpand(waiting, resource.MustParse("3Gi"), three)); got != "ResizeNodeRequired.RaiseVolume(3Gi 2Gi).HandToNode" {
+		t.Errorf("RZ-X5 right after another expansion: %s", got)
+	}
+	waiting.Claim = claim("3Gi")
+	if got := describe(AfterExpand(waiting, resource.MustParse("3Gi"), three)); got != "ResizeNodeRequired.RaiseVolume(3Gi ).HandToNode" {
+		t.Errorf("RZ-X5 the node has not finished: %s", got)
+	}
 	if verdict.Describe(verdict.ResizeRefused).Event != "VolumeResizeFailed" {
 		t.Error("RZ-E2: the event of a refused size has another reason than upstream's")
 	}

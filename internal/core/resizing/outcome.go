@@ -39,7 +39,8 @@ func AfterExpand(s Snapshot, size resource.Quantity, answer Answer) Verdict {
 			Then: nothing{Finding: done},
 		}
 	}
-	if _, annotated := s.Volume.Annotations[names.AnnPreResizeCapacity]; s.AnnotateFS && !annotated {
+	_, annotated := s.Volume.Annotations[names.AnnPreResizeCapacity]
+	if s.AnnotateFS && (!annotated || leftOver(s)) { // this run has removed what is left over
 		old := s.Claim.Status.Capacity[corev1.ResourceStorage]
 		raise.OldSize = old.String()
 	}
