@@ -16,8 +16,6 @@ type Listed struct {
 	Is       Judgment `json:"is"`
 	Where    string   `json:"where"` // the page and the heading that explain it
 	Lines    []string `json:"lines"` // patterns with * for the lines that differ, with their sign
-	// Sometimes says why the difference depends on timing. A run in which it does not occur is right too.
-	Sometimes string `json:"sometimes"`
 
 	patterns []*regexp.Regexp
 	used     bool
@@ -99,11 +97,10 @@ func (l List) explains(scenario, line string) *Listed {
 	return nil
 }
 
-// Unused returns the entries that explained nothing, except those that depend on timing: they are out
-// of date.
+// Unused are the entries that explained nothing: they are out of date.
 func (l List) Unused() (all []*Listed) {
 	for _, e := range l.entries {
-		if !e.used && e.Sometimes == "" {
+		if !e.used {
 			all = append(all, e)
 		}
 	}

@@ -53,7 +53,6 @@ func TestDifference(t *testing.T) {
 const list = `
 - {scenario: "s*", is: better, where: page.md#why, lines: ["+ pvc/c event *", "- pvc/c status.phase = Bound"]}
 - {scenario: other, is: limitation, where: page.md#why, lines: ["*"]}
-- {scenario: timing, is: better, where: page.md#why, lines: ["*"], sometimes: two calls may overlap}
 `
 
 func TestList(t *testing.T) {
