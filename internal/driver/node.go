@@ -145,7 +145,10 @@ func (s *nodeServer) NodeGetCapabilities(
 }
 
 func (s *nodeServer) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
-	info := &csi.NodeGetInfoResponse{NodeId: s.service.nodeID, AccessibleTopology: s.service.features.location.topology()}
+	info := &csi.NodeGetInfoResponse{
+		NodeId:             s.service.nodeID,
+		AccessibleTopology: s.service.features.location.topology(),
+	}
 	if s.service.features.limited != nil {
 		info.MaxVolumesPerNode = s.service.features.limited.MaxVolumesPerNode()
 	}

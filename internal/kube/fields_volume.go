@@ -60,7 +60,10 @@ func keepHandle(from, to *corev1.PersistentVolume) *corev1.CSIPersistentVolumeSo
 		return nil
 	}
 	if have := to.Spec.CSI; have == nil || have.VolumeHandle == "" { // one without a handle is pooled
-		to.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: shared(source.Driver), VolumeHandle: source.VolumeHandle}
+		to.Spec.CSI = &corev1.CSIPersistentVolumeSource{
+			Driver:       shared(source.Driver),
+			VolumeHandle: source.VolumeHandle,
+		}
 	}
 	return to.Spec.CSI
 }

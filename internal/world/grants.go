@@ -21,7 +21,11 @@ var grantVersions = []string{"v1", "v1beta1"}
 func readGrants(ctx context.Context, from client.Reader, s *source.State) error {
 	for _, version := range grantVersions {
 		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(schema.GroupVersionKind{Group: names.GatewayGroup, Version: version, Kind: "ReferenceGrantList"})
+		list.SetGroupVersionKind(schema.GroupVersionKind{
+			Group:   names.GatewayGroup,
+			Version: version,
+			Kind:    "ReferenceGrantList",
+		})
 		err := from.List(ctx, list, client.InNamespace(s.Ref.Namespace))
 		if kube.IsUnserved(err) {
 			s.Unread.Resource = source.GrantResource
@@ -41,7 +45,11 @@ func readGrants(ctx context.Context, from client.Reader, s *source.State) error 
 func newGrant(o *unstructured.Unstructured) (g source.Grant) {
 	from, _, _ := unstructured.NestedSlice(o.Object, "spec", "from")
 	for _, one := range from {
-		g.From = append(g.From, source.GrantFrom{Group: text(one, "group"), Kind: text(one, "kind"), Namespace: text(one, "namespace")})
+		g.From = append(g.From, source.GrantFrom{
+			Group:     text(one, "group"),
+			Kind:      text(one, "kind"),
+			Namespace: text(one, "namespace"),
+		})
 	}
 	to, _, _ := unstructured.NestedSlice(o.Object, "spec", "to")
 	for _, one := range to {

@@ -70,12 +70,22 @@ func (o options) writeDriver(binaries map[string]v1.Layer) error {
 // addBase adds what no package has: the links of a merged /usr, and folders to work in.
 func addBase(files map[string]entry) {
 	for _, folder := range []string{"bin", "sbin", "lib", "lib64"} {
-		files[folder] = entry{header: tar.Header{Name: folder, Typeflag: tar.TypeSymlink, Linkname: "usr/" + folder, Mode: 0o777}}
+		files[folder] = entry{header: tar.Header{
+			Name:     folder,
+			Typeflag: tar.TypeSymlink,
+			Linkname: "usr/" + folder,
+			Mode:     0o777,
+		}}
 	}
 	for folder, mode := range map[string]int64{"tmp": 0o1777, "run": 0o755, "proc": 0o755, "sys": 0o755, "dev": 0o755, "usr/lib64": 0o755} {
 		files[folder] = entry{header: tar.Header{Name: folder + "/", Typeflag: tar.TypeDir, Mode: mode}}
 	}
-	files["etc/mtab"] = entry{header: tar.Header{Name: "etc/mtab", Typeflag: tar.TypeSymlink, Linkname: "../proc/self/mounts", Mode: 0o777}}
+	files["etc/mtab"] = entry{header: tar.Header{
+		Name:     "etc/mtab",
+		Typeflag: tar.TypeSymlink,
+		Linkname: "../proc/self/mounts",
+		Mode:     0o777,
+	}}
 	for of := range maps.Clone(files) {
 		for folder := path.Dir(of); folder != "."; folder = path.Dir(folder) {
 			if _, ok := files[folder]; !ok {

@@ -74,7 +74,12 @@ func (o options) layer(binary []byte) (v1.Layer, error) {
 	const everybodyRuns = 0o755
 	headers := []*tar.Header{{Name: "purser", Size: int64(len(binary)), Mode: everybodyRuns, Typeflag: tar.TypeReg}}
 	for _, name := range names[:len(names)-1] {
-		headers = append(headers, &tar.Header{Name: name, Linkname: "purser", Mode: everybodyRuns, Typeflag: tar.TypeSymlink})
+		headers = append(headers, &tar.Header{
+			Name:     name,
+			Linkname: "purser",
+			Mode:     everybodyRuns,
+			Typeflag: tar.TypeSymlink,
+		})
 	}
 	for _, h := range headers {
 		h.ModTime, h.Format = o.created, tar.FormatUSTAR

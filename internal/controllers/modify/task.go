@@ -81,12 +81,18 @@ func (c *Controller) modify(ctx context.Context, s attributes.Snapshot) next {
 	failure, err := c.call(ctx, s)
 	if errors.Is(err, errBusy) {
 		return verdict.Wait[attributes.Action]{
-			Finding: verdict.Finding{Reason: verdict.ModifyAwaitsRetry, Message: "another call for the volume is in flight"},
-			Until:   c.Clock.Now().Add(c.Backoff.First),
+			Finding: verdict.Finding{
+				Reason:  verdict.ModifyAwaitsRetry,
+				Message: "another call for the volume is in flight",
+			},
+			Until: c.Clock.Now().Add(c.Backoff.First),
 		}
 	}
 	if err != nil { // the call was not made
-		return verdict.Refuse[attributes.Action]{Finding: verdict.Finding{Reason: verdict.ModifyFailed, Message: err.Error()}}
+		return verdict.Refuse[attributes.Action]{Finding: verdict.Finding{
+			Reason:  verdict.ModifyFailed,
+			Message: err.Error(),
+		}}
 	}
 	return attributes.AfterModify(s, failure)
 }

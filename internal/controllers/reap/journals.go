@@ -39,7 +39,10 @@ func (r *Reaper) leases(ctx context.Context, nodes reclaim.Nodes) (map[types.UID
 
 // deleteLease deletes the journal of a node that does not exist by a live read.
 func (r *Reaper) deleteLease(ctx context.Context, lease *coordinationv1.Lease) error {
-	node, err := r.nodeAt(ctx, reclaim.Place{Key: reclaim.FieldNodeName, Value: lease.Annotations[names.AnnIntentsNode]})
+	node, err := r.nodeAt(ctx, reclaim.Place{
+		Key:   reclaim.FieldNodeName,
+		Value: lease.Annotations[names.AnnIntentsNode],
+	})
 	if err != nil || node != "" {
 		return err
 	}

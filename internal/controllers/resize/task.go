@@ -115,7 +115,10 @@ func (c *Controller) expand(ctx context.Context, s resizing.Snapshot, a resizing
 		c.setOffline(s.Claim.UID, false)
 	}
 	if err != nil {
-		return verdict.Refuse[resizing.Action]{Finding: verdict.Finding{Reason: verdict.ResizeFailed, Message: err.Error()}}
+		return verdict.Refuse[resizing.Action]{Finding: verdict.Finding{
+			Reason:  verdict.ResizeFailed,
+			Message: err.Error(),
+		}}
 	}
 	v := resizing.AfterExpand(s, a.Size, answer)
 	if answer.Failure != nil {

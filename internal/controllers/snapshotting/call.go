@@ -21,7 +21,13 @@ func (c *SidecarConfig) call(
 	secret types.NamespacedName,
 	send func(ctx context.Context, secrets map[string]string) error,
 ) *core.Failure {
-	failure := c.Caller.Do(ctx, csirpc.Call{Method: method, Volume: name, Timeout: c.Timeout, Secret: secret, Send: send})
+	failure := c.Caller.Do(ctx, csirpc.Call{
+		Method:  method,
+		Volume:  name,
+		Timeout: c.Timeout,
+		Secret:  secret,
+		Send:    send,
+	})
 	switch {
 	case failure == nil:
 		return nil

@@ -67,7 +67,10 @@ func usedBy(mine, theirs []*corev1.Pod) string {
 // unused and its name is one that this controller gives.
 func orphan(s Snapshot) Verdict {
 	if s.Known != nil {
-		known := verdict.Finding{Reason: verdict.AttachmentOrphaned, Message: "the handle of the volume has become known"}
+		known := verdict.Finding{
+			Reason:  verdict.AttachmentOrphaned,
+			Message: "the handle of the volume has become known",
+		}
 		return do{Finding: known, Actions: []Action{Requeue{*s.Known}}, Then: nothing{Finding: known}}
 	}
 	if len(s.Attachments) == 0 {

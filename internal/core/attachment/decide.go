@@ -186,7 +186,11 @@ func (p *plan) create(node string) {
 	}
 	name := names.AttachmentName(p.Key.Handle, p.Key.Driver, node)
 	p.here[node] = &storagev1.VolumeAttachment{} // blocks the nodes that follow
-	p.act(verdict.AttachRequested, "attach the volume to node "+node, Create{Name: name, Node: node, Volume: p.wantedVolume(node)})
+	p.act(verdict.AttachRequested, "attach the volume to node "+node, Create{
+		Name:   name,
+		Node:   node,
+		Volume: p.wantedVolume(node),
+	})
 	p.wait(
 		verdict.AttachUnderWay,
 		time.Time{},
@@ -291,7 +295,10 @@ func (p *plan) end() Verdict {
 	if len(p.waits) == 0 {
 		if len(p.wants) > 0 {
 			return nothing{
-				Finding: verdict.Finding{Reason: verdict.AttachSucceeded, Message: "the volume is attached where it is needed"},
+				Finding: verdict.Finding{
+					Reason:  verdict.AttachSucceeded,
+					Message: "the volume is attached where it is needed",
+				},
 			}
 		}
 		return nothing{

@@ -137,7 +137,10 @@ func abandoned(s Snapshot, pv *corev1.PersistentVolume) []Action {
 	case s.isRestored(pv): // the claim's event says so
 		return nil
 	case err != nil:
-		return append(release(pv), Tell{Volume: pv, Finding: finding{Reason: verdict.ReuseInvalid, Message: err.Error()}})
+		return append(release(pv), Tell{
+			Volume:  pv,
+			Finding: finding{Reason: verdict.ReuseInvalid, Message: err.Error()},
+		})
 	}
 	return release(pv)
 }

@@ -159,7 +159,10 @@ func unreclaimable(pv *corev1.PersistentVolume) *verdict.Finding {
 	case corev1.PersistentVolumeReclaimDelete:
 		return undeletable(pv)
 	}
-	return &finding{Reason: verdict.ReclaimPolicyUnknown, Message: "Volume has unrecognized PersistentVolumeReclaimPolicy"}
+	return &finding{
+		Reason:  verdict.ReclaimPolicyUnknown,
+		Message: "Volume has unrecognized PersistentVolumeReclaimPolicy",
+	}
 }
 
 func undeletable(pv *corev1.PersistentVolume) *verdict.Finding {

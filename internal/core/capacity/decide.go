@@ -77,7 +77,10 @@ func Decide(s Snapshot) Verdict {
 		return withDeletions(then, s.Objects)
 	}
 	_, surplus := s.split()
-	asked := verdict.Finding{Reason: verdict.CapacityPublished, Message: "ask the driver for the capacity of " + s.Key.String()}
+	asked := verdict.Finding{
+		Reason:  verdict.CapacityPublished,
+		Message: "ask the driver for the capacity of " + s.Key.String(),
+	}
 	actions := append(deletions(surplus), GetCapacity{Request: s.request()})
 	return do{Finding: asked, Actions: actions, Then: nothing{Finding: asked}}
 }
@@ -161,7 +164,11 @@ func (s Snapshot) AfterAnswer(answer *csi.GetCapacityResponse) Verdict {
 func (s Snapshot) AfterExists(wanted, live *storagev1.CSIStorageCapacity) Verdict {
 	published := verdict.Finding{Reason: verdict.CapacityPublished, Message: s.Key.String() + " is published"}
 	if key, ok := KeyOf(live); !ok || key != s.Key { // nodeTopology and storageClassName are immutable
-		return do{Finding: published, Actions: []Action{Delete{live}, Create{wanted}}, Then: nothing{Finding: published}}
+		return do{
+			Finding: published,
+			Actions: []Action{Delete{live}, Create{wanted}},
+			Then:    nothing{Finding: published},
+		}
 	}
 	return s.write(live, wanted.Capacity, wanted.MaximumVolumeSize, nothing{Finding: published})
 }

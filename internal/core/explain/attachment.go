@@ -12,7 +12,10 @@ import (
 func attachmentRef(va *storagev1.VolumeAttachment) Ref { return Ref{Kind: Attachment, Name: va.Name} }
 
 func (c *Cluster) explainAttachment(va *storagev1.VolumeAttachment) Report {
-	report := Report{Object: attachmentRef(va), Summary: fmt.Sprintf("attached: %t, to node %s", va.Status.Attached, va.Spec.NodeName)}
+	report := Report{
+		Object:  attachmentRef(va),
+		Summary: fmt.Sprintf("attached: %t, to node %s", va.Status.Attached, va.Spec.NodeName),
+	}
 	if va.Status.Attached && va.DeletionTimestamp == nil {
 		report.Findings = c.unusedAttachment(va)
 		report.Next = "the kubelet of the node mounts the volume"
@@ -49,7 +52,10 @@ func (c *Cluster) attachment(va *storagev1.VolumeAttachment, f Finding) Finding 
 		})
 		f.Fix = []Step{{Text: advice}, {Text: "It is repeated by itself", Command: "kubectl describe volumeattachment " + va.Name}}
 		if verb == "detach" {
-			f.Fix = append(f.Fix, Step{Text: "Do not remove the finalizer of the VolumeAttachment", Risk: "the volume may still be attached: another node could then write to it at the same time"})
+			f.Fix = append(f.Fix, Step{
+				Text: "Do not remove the finalizer of the VolumeAttachment",
+				Risk: "the volume may still be attached: another node could then write to it at the same time",
+			})
 		}
 	case state == expired || state == noLease && c.olderThan(since, patience):
 		f.Reason, f.Actor, f.Cause = verdict.AttacherSilent, Administrator, Ref{Kind: CSIDriver, Name: driver}

@@ -95,7 +95,12 @@ func (c *Cluster) pendingBy(claim *corev1.PersistentVolumeClaim, s binding.Snaps
 	if todo, acts := v.(verdict.Do[binding.Action]); acts && why.Reason != verdict.HandedOver {
 		return c.binderSilent(claim, todo)
 	}
-	f := Finding{Reason: why.Reason, Object: claimRef(claim), Cause: claimRef(claim), Since: &claim.CreationTimestamp.Time}
+	f := Finding{
+		Reason: why.Reason,
+		Object: claimRef(claim),
+		Cause:  claimRef(claim),
+		Since:  &claim.CreationTimestamp.Time,
+	}
 	switch why.Reason {
 	case verdict.ClassMissing:
 		return c.classMissing(claim, f)
@@ -143,8 +148,14 @@ func (c *Cluster) binderSilent(claim *corev1.PersistentVolumeClaim, todo verdict
 	f.Evidence = append([]Evidence{{claimRef(claim), "status.phase", string(claim.Status.Phase), "what follows from: " + todo.Because().Message}},
 		c.leaseEvidence(controllerManager)...)
 	f.Fix = []Step{
-		{Text: "See whether the PV controller runs (kube-controller-manager, or purser controllers)", Command: "kubectl -n kube-system get lease,pods"},
-		{Text: "Read its log for this claim", Command: "kubectl -n kube-system logs -l component=kube-controller-manager | grep " + claim.Name},
+		{
+			Text:    "See whether the PV controller runs (kube-controller-manager, or purser controllers)",
+			Command: "kubectl -n kube-system get lease,pods",
+		},
+		{
+			Text:    "Read its log for this claim",
+			Command: "kubectl -n kube-system logs -l component=kube-controller-manager | grep " + claim.Name,
+		},
 	}
 	return []Finding{f}
 }

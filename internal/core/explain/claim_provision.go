@@ -135,7 +135,10 @@ func (c *Cluster) driverAnswer(claim *corev1.PersistentVolumeClaim, class *stora
 	f.Evidence = []Evidence{eventEvidence(event, c.Now)}
 	f.Fix = []Step{
 		{Text: advice, Command: "kubectl get storageclass " + class.Name + " -o yaml"},
-		{Text: "The attempt is repeated by itself, with growing pauses of up to some minutes", Command: fmt.Sprintf("kubectl -n %s describe pvc %s", claim.Namespace, claim.Name)},
+		{
+			Text:    "The attempt is repeated by itself, with growing pauses of up to some minutes",
+			Command: fmt.Sprintf("kubectl -n %s describe pvc %s", claim.Namespace, claim.Name),
+		},
 	}
 	return f
 }

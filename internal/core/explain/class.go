@@ -15,7 +15,10 @@ import (
 // explainClass says whether claims of a class can get volumes.
 func (c *Cluster) explainClass(class *storagev1.StorageClass) Report {
 	ref := Ref{Kind: Class, Name: class.Name}
-	report := Report{Object: ref, Summary: fmt.Sprintf("volumes come from %s, bound %s", class.Provisioner, bindingMode(class))}
+	report := Report{
+		Object:  ref,
+		Summary: fmt.Sprintf("volumes come from %s, bound %s", class.Provisioner, bindingMode(class)),
+	}
 	base := Finding{Object: ref, Cause: ref, Actor: Administrator}
 	driver := binding.Driver(class.Provisioner)
 	if driver == "" {

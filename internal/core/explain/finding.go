@@ -141,7 +141,12 @@ func GroupByCause(reports []Report) []Group {
 		i, ok := at[k]
 		if !ok {
 			i, at[k] = len(groups), len(groups)
-			groups = append(groups, Group{Reason: first.Reason, Cause: first.Cause, Finding: first, Oldest: first.Since})
+			groups = append(groups, Group{
+				Reason:  first.Reason,
+				Cause:   first.Cause,
+				Finding: first,
+				Oldest:  first.Since,
+			})
 		}
 		groups[i].Objects = append(groups[i].Objects, report.Object)
 		if first.Since != nil && (groups[i].Oldest == nil || first.Since.Before(*groups[i].Oldest)) {

@@ -53,7 +53,11 @@ func (c *Cluster) namespaceReports(ns *corev1.Namespace) []Report {
 		f.Actor = Administrator
 		f.Fix = []Step{{Text: "The conditions name the kinds and the finalizers that are left", Command: "kubectl get namespace " + ns.Name + " -o yaml"}}
 	}
-	report := Report{Object: f.Object, Summary: "the namespace has been terminating for " + age(c.Now.Sub(since)), Findings: append(findings, f)}
+	report := Report{
+		Object:   f.Object,
+		Summary:  "the namespace has been terminating for " + age(c.Now.Sub(since)),
+		Findings: append(findings, f),
+	}
 	return []Report{c.finish(report, Claim, Pod)}
 }
 
@@ -78,7 +82,11 @@ func (c *Cluster) quotaReports() []Report {
 			Evidence: append([]Evidence{eventEvidence(event, c.Now)}, c.quotaEvidence(about.Namespace, name)...),
 			Fix:      []Step{{Text: "Raise the quota, or delete claims that are not needed", Command: fmt.Sprintf("kubectl -n %s describe resourcequota %s", about.Namespace, name), Risk: "deleting a claim deletes its data with policy Delete"}},
 		}
-		all = append(all, c.finish(Report{Object: ref, Summary: "its claim was not admitted", Findings: []Finding{f}}, Quota))
+		all = append(all, c.finish(Report{
+			Object:   ref,
+			Summary:  "its claim was not admitted",
+			Findings: []Finding{f},
+		}, Quota))
 	}
 	return all
 }

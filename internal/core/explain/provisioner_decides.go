@@ -74,7 +74,10 @@ func (c *Cluster) provisionRefused(
 func (c *Cluster) provisionRefusedBy(
 	claim *corev1.PersistentVolumeClaim, driver string, f Finding, o provision.Options,
 ) (found []Finding, unread []Evidence) {
-	s, missing, err := c.Gather.Provisioning(provision.Key{NamespacedName: keyOf(claim), UID: claim.UID}, provision.Driver{
+	s, missing, err := c.Gather.Provisioning(provision.Key{
+		NamespacedName: keyOf(claim),
+		UID:            claim.UID,
+	}, provision.Driver{
 		Name: driver, Controller: capable, HasTopology: c.hasTopology(driver),
 		Plugin: map[csi.PluginCapability_Service_Type]bool{csi.PluginCapability_Service_CONTROLLER_SERVICE: true},
 	}, o)

@@ -94,7 +94,11 @@ func (w *walk) pod(pod *corev1.Pod) Branch {
 	for _, volume := range podVolumes(pod) {
 		ref := Ref{Claim, volume.claim.Namespace, volume.claim.Name}
 		if claim := w.index.claims[volume.claim]; claim == nil {
-			b.Children = append(b.Children, Branch{Object: ref, State: "absent", Wrong: "the pod names it as volume " + volume.name})
+			b.Children = append(b.Children, Branch{
+				Object: ref,
+				State:  "absent",
+				Wrong:  "the pod names it as volume " + volume.name,
+			})
 		} else if w.first(ref) {
 			b.Children = append(b.Children, w.claim(claim))
 		}

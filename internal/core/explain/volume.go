@@ -63,7 +63,10 @@ func (c *Cluster) retained(pv *corev1.PersistentVolume) Finding {
 				Text: "If the data is not needed, set the policy to Delete; the driver then deletes the volume", Command: fmt.Sprintf(
 					`kubectl patch pv %s -p '{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}'`, pv.Name), Risk: "the data is destroyed",
 			},
-			{Text: "Deleting only the PersistentVolume object leaves the volume on the backend, where no object of the cluster names it", Risk: "storage that is paid for and forgotten"},
+			{
+				Text: "Deleting only the PersistentVolume object leaves the volume on the backend, where no object of the cluster names it",
+				Risk: "storage that is paid for and forgotten",
+			},
 		},
 	}
 }

@@ -16,7 +16,10 @@ import (
 func AfterCreate(s Content, a Answer, f *snapshotting.Failure, now time.Time) ContentVerdict {
 	c := s.Content
 	if f == nil && a.Handle == "" { // SN-H8; the same call may still get a whole answer
-		f = &snapshotting.Failure{Message: "the driver answered CreateVolumeGroupSnapshot without a group snapshot id", Unasked: true}
+		f = &snapshotting.Failure{
+			Message: "the driver answered CreateVolumeGroupSnapshot without a group snapshot id",
+			Unasked: true,
+		}
 	}
 	if f != nil {
 		then := contentRefuse{Finding: finding(verdict.GroupContentCallFailed,

@@ -264,9 +264,15 @@ func (p *plan) then() Verdict {
 		return nothing{Finding: verdict.Finding{Reason: verdict.VolumePublished, Message: fmt.Sprintf(
 			"%d pod(s) keep the volume until they end, though their claim or its PersistentVolume is gone or lost", len(p.Holders))}}
 	case len(p.Uses) == 0:
-		return nothing{Finding: verdict.Finding{Reason: verdict.VolumeUnmounted, Message: "no pod on the node uses the volume, and nothing of it is left"}}
+		return nothing{Finding: verdict.Finding{
+			Reason:  verdict.VolumeUnmounted,
+			Message: "no pod on the node uses the volume, and nothing of it is left",
+		}}
 	}
-	done := verdict.Finding{Reason: verdict.VolumePublished, Message: fmt.Sprintf("the volume is published to %d pod(s)", len(p.Uses))}
+	done := verdict.Finding{
+		Reason:  verdict.VolumePublished,
+		Message: fmt.Sprintf("the volume is published to %d pod(s)", len(p.Uses)),
+	}
 	if !p.until.IsZero() {
 		return wait{Finding: done, Until: p.until}
 	}

@@ -46,7 +46,13 @@ func PublishMetadata(key Key, id ID, node string) Metadata {
 
 // BlockMetadata is the content of the file of a raw block volume.
 func BlockMetadata(key Key, spec, node string) Metadata {
-	return Metadata{Spec: spec, Handle: key.VolumeID(), Driver: key.Driver, Node: node, Attachment: key.attachment(node)}
+	return Metadata{
+		Spec:       spec,
+		Handle:     key.VolumeID(),
+		Driver:     key.Driver,
+		Node:       node,
+		Attachment: key.attachment(node),
+	}
 }
 
 // attachment returns the name of the volume's VolumeAttachment, whether it has one or not.

@@ -102,7 +102,10 @@ func endPod(s PodSnapshot) PodVerdict {
 	f := verdict.Finding{Reason: verdict.PodUnmounted, Message: "no volume of the pod is published on the node"}
 	if s.Pod != nil && s.Pod.DeletionTimestamp != nil && s.Runtime == NoContainers {
 		actions = append(actions, FinishPod{})
-		f = verdict.Finding{Reason: verdict.PodFinished, Message: "the pod is being deleted and its volumes are unpublished, so it goes"}
+		f = verdict.Finding{
+			Reason:  verdict.PodFinished,
+			Message: "the pod is being deleted and its volumes are unpublished, so it goes",
+		}
 	}
 	return verdict.DoFirst(f, actions, PodVerdict(verdict.Nothing[PodAction]{Finding: f}))
 }

@@ -92,7 +92,11 @@ func usedVolumes(pod *corev1.Pod) (mounts, devices map[string]bool) {
 
 func inlineUse(pod *corev1.Pod, v *corev1.Volume) Use {
 	return Use{
-		Key: Key{Driver: v.CSI.Driver, Pod: pod.UID, Name: v.Name}, ID: ID{Pod: pod.UID, Spec: v.Name, Mode: Filesystem},
+		Key: Key{
+			Driver: v.CSI.Driver,
+			Pod:    pod.UID,
+			Name:   v.Name,
+		}, ID: ID{Pod: pod.UID, Spec: v.Name, Mode: Filesystem},
 		Pod: pod, Name: v.Name, Inline: v.CSI, ReadOnly: v.CSI.ReadOnly != nil && *v.CSI.ReadOnly,
 	}
 }

@@ -102,7 +102,10 @@ func competeLater(s Snapshot, now time.Time, attempts int) Verdict {
 }
 
 func competing(due time.Time) verdict.Finding {
-	return verdict.Finding{Reason: verdict.ClaimContested, Message: "no node has the claim; this one takes it at " + due.UTC().Format(time.TimeOnly)}
+	return verdict.Finding{
+		Reason:  verdict.ClaimContested,
+		Message: "no node has the claim; this one takes it at " + due.UTC().Format(time.TimeOnly),
+	}
 }
 
 // delay returns min(base·2^attempts, max), less a part of base that differs by node and by attempt

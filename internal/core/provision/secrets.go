@@ -113,7 +113,11 @@ func unsent(s Snapshot, f verdict.Finding) Verdict {
 	case s.Pending == nil:
 		return do{Finding: f, Actions: []Action{Resolve{}}, Then: failed}
 	case s.Pending.Known.FinalErrors > 0:
-		return do{Finding: f, Actions: []Action{Note{intent.Known{FinalErrors: s.Pending.Known.FinalErrors}}}, Then: failed}
+		return do{
+			Finding: f,
+			Actions: []Action{Note{intent.Known{FinalErrors: s.Pending.Known.FinalErrors}}},
+			Then:    failed,
+		}
 	}
 	return failed
 }

@@ -25,8 +25,11 @@ func Decide(s Snapshot, now time.Time) Verdict {
 	v := decide(s)
 	if todo, acts := v.(do); acts && now.Before(s.NotBefore) {
 		return wait{
-			Finding: verdict.Finding{Reason: todo.Reason, Message: "the last attempt failed, and the next one is not due yet"},
-			Until:   s.NotBefore,
+			Finding: verdict.Finding{
+				Reason:  todo.Reason,
+				Message: "the last attempt failed, and the next one is not due yet",
+			},
+			Until: s.NotBefore,
 		}
 	}
 	return v

@@ -65,7 +65,10 @@ func fromClass(s Snapshot) (types.NamespacedName, *verdict.Finding) {
 	}
 	ref, problem := secretref.Resolve(secretref.Deletion, s.Class.Parameters, secretref.Scope{
 		VolumeName: s.Volume.Name,
-		Claim:      types.NamespacedName{Namespace: s.Volume.Spec.ClaimRef.Namespace, Name: s.Volume.Spec.ClaimRef.Name},
+		Claim: types.NamespacedName{
+			Namespace: s.Volume.Spec.ClaimRef.Namespace,
+			Name:      s.Volume.Spec.ClaimRef.Name,
+		},
 	})
 	if problem != nil {
 		return types.NamespacedName{}, &verdict.Finding{

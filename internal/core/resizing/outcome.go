@@ -44,7 +44,10 @@ func AfterExpand(s Snapshot, size resource.Quantity, answer Answer) Verdict {
 		old := s.Claim.Status.Capacity[corev1.ResourceStorage]
 		raise.OldSize = old.String()
 	}
-	onNode := verdict.Finding{Reason: verdict.ResizeNodeRequired, Message: "Require file system resize of volume on node"}
+	onNode := verdict.Finding{
+		Reason:  verdict.ResizeNodeRequired,
+		Message: "Require file system resize of volume on node",
+	}
 	return do{Finding: onNode, Actions: []Action{raise, HandToNode{size}}, Then: wait{Finding: onNode}}
 }
 

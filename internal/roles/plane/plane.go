@@ -101,7 +101,10 @@ func (p *Plane) Run(ctx context.Context) error {
 	p.ShareThrottle()
 	c.APIAccess, c.Queue, c.Log = p.APIAccess, queue, log.WithName("controllers")
 	c.Election = electionOfControllers(p.Election, c.Election.Holder)
-	p.Together, p.Log = provisioner.TogetherSettings{Queue: queue, DropProtection: true}, log.WithName("csi-provisioner")
+	p.Together, p.Log = provisioner.TogetherSettings{
+		Queue:          queue,
+		DropProtection: true,
+	}, log.WithName("csi-provisioner")
 	p.Locks = &volumelock.Locks{}
 	p.addResizer()
 	c.OthersRead = append(provisioner.Reads(), resizer.Reads()...)

@@ -195,7 +195,10 @@ func (r *Resizer) add(ctx context.Context, run *sidecar.Work) error {
 	}
 	return resize.New(resize.Config{
 		Settings: run.Settings, Store: store,
-		CSI: run.Conn.Controller(), Calls: run.Calls, Driver: resizing.Driver{Name: run.Driver.Name, Controller: controller},
+		CSI: run.Conn.Controller(), Calls: run.Calls, Driver: resizing.Driver{
+			Name:       run.Driver.Name,
+			Controller: controller,
+		},
 		MultiWriters: run.Driver.Controller[csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER],
 		Timeout: r.callTimeout(
 			r.ResizeTimeout,
@@ -228,7 +231,10 @@ func (r *Resizer) addModifier(ctx context.Context, run *sidecar.Work, store *bou
 	modifies := run.Driver.Controller[csi.ControllerServiceCapability_RPC_MODIFY_VOLUME]
 	return modify.New(modify.Config{
 		Settings: run.Settings, Store: store,
-		CSI: run.Conn.Controller(), Calls: run.Calls, Driver: attributes.Driver{Name: run.Driver.Name, Modifies: modifies},
+		CSI: run.Conn.Controller(), Calls: run.Calls, Driver: attributes.Driver{
+			Name:     run.Driver.Name,
+			Modifies: modifies,
+		},
 		Timeout: r.callTimeout(r.ModifyTimeout), Metadata: metadata, InFlight: run.InFlight,
 	}).AddTo(ctx, run.Manager)
 }

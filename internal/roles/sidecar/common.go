@@ -129,7 +129,10 @@ func (c *Common) work(s *Sidecar) *Work {
 		Sidecar: s, Calls: cmp.Or(s.Config.Locks, &volumelock.Locks{}),
 		InFlight: telemetry.NewGauge(s.Registry, telemetry.MetricInFlight),
 		Settings: reconcile.Settings{
-			Workers: int(c.Workers), Backoff: reconcile.Backoff{First: c.RetryStart, Most: c.RetryMax}, Clock: clock.RealClock{},
+			Workers: int(c.Workers), Backoff: reconcile.Backoff{
+				First: c.RetryStart,
+				Most:  c.RetryMax,
+			}, Clock: clock.RealClock{},
 			Events: s.Events, Decided: telemetry.NewCounter(s.Registry, telemetry.MetricDecisions),
 		},
 	}

@@ -64,7 +64,10 @@ func objectsOf(c *explain.Cluster) []client.Object {
 		}
 	}
 	for _, name := range c.Secrets {
-		secret := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
+		secret := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			Namespace: name.Namespace,
+			Name:      name.Name,
+		}}
 		secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 		all = append(all, secret)
 	}
@@ -117,7 +120,10 @@ func (g gatherer) Binding(key binding.Key) (binding.Snapshot, []explain.Kind, er
 func (g gatherer) Provisioning(
 	key provision.Key, driver provision.Driver, o provision.Options,
 ) (provision.Snapshot, []explain.Kind, error) {
-	d := g.with("driver "+driver.Name, world.ReclaimIndexes(reclaim.Driver{Name: driver.Name, Controller: driver.Controller})...)
+	d := g.with("driver "+driver.Name, world.ReclaimIndexes(reclaim.Driver{
+		Name:       driver.Name,
+		Controller: driver.Controller,
+	})...)
 	memory := world.ProvisioningMemory{Driver: driver, Options: o, HandedOver: true}
 	memory.Nodes = func(read func() ([]topology.Node, error)) ([]topology.Node, error) {
 		if d.nodes == nil {
@@ -134,7 +140,10 @@ func (g gatherer) Provisioning(
 func (g gatherer) Reclaim(volume string, driver reclaim.Driver) (reclaim.Snapshot, []explain.Kind, error) {
 	return gather(g, g.with("driver "+driver.Name, world.ReclaimIndexes(driver)...),
 		func(from world.Readers) (reclaim.Snapshot, error) {
-			return world.Reclaim(context.Background(), from, volume, world.ReclaimMemory{Now: g.cluster.Now, Driver: driver})
+			return world.Reclaim(context.Background(), from, volume, world.ReclaimMemory{
+				Now:    g.cluster.Now,
+				Driver: driver,
+			})
 		})
 }
 

@@ -161,7 +161,11 @@ var kinds = []kind{
 func grantList(version string) func() client.ObjectList {
 	return func() client.ObjectList {
 		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(schema.GroupVersionKind{Group: names.GatewayGroup, Version: version, Kind: "ReferenceGrantList"})
+		list.SetGroupVersionKind(schema.GroupVersionKind{
+			Group:   names.GatewayGroup,
+			Version: version,
+			Kind:    "ReferenceGrantList",
+		})
 		return list
 	}
 }

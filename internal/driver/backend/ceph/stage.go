@@ -88,7 +88,12 @@ func (b *Backend) stageImage(ctx context.Context, s backend.Staging, o handle.Ob
 	}
 	// A mark of this node that mkfs was started is valid while the image stays mapped. After that,
 	// another node may have finished the filesystem, and the mark in the image is valid.
-	r = stagedRecord{Path: s.Path, Access: s.Capability.Type, Way: mapper.Name(), Formatting: r.Formatting && device != ""}
+	r = stagedRecord{
+		Path:       s.Path,
+		Access:     s.Capability.Type,
+		Way:        mapper.Name(),
+		Formatting: r.Formatting && device != "",
+	}
 	if err := b.writeStaged(s.Volume, r); err != nil {
 		return err
 	}
