@@ -13,8 +13,8 @@ import (
 )
 
 var (
-	attachingApart    = &processSet{ours: []role{attachDetach, attacher}, others: startKubelets, check: end.ofAttaching, kinds: attachKinds, disturb: disturbPods}
-	attachingTogether = &processSet{ours: []role{attachPlane}, others: startKubelets, check: end.ofAttaching, kinds: attachKinds, disturb: disturbPods}
+	attachingApart    = &processSet{ours: []role{attachDetach, attacher}, startOthers: startKubelets, check: end.ofAttaching, kinds: attachKinds, disturb: disturbPods}
+	attachingTogether = &processSet{ours: []role{attachPlane}, startOthers: startKubelets, check: end.ofAttaching, kinds: attachKinds, disturb: disturbPods}
 )
 
 // disks creates bound pairs of a claim and a volume, each of which is on one node at a time.

@@ -24,7 +24,7 @@ import (
 
 // modifyAlone is the resizer where users name other VolumeAttributesClasses.
 var modifyAlone = &processSet{
-	ours: []role{csiResizer}, others: startNode, check: end.ofResizer, disturb: nameAnotherClass, kinds: kindsOfResizer,
+	ours: []role{csiResizer}, startOthers: startNode, check: end.ofResizer, disturb: nameAnotherClass, kinds: kindsOfResizer,
 }
 
 // The classes. The driver refuses the last one.

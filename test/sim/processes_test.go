@@ -22,27 +22,27 @@ const (
 // processSet is the set of processes of a run: the roles under test and the models of other
 // controllers, with the invariants at the end.
 type processSet struct {
-	ours    []role
-	others  func(*world)
-	kinds   []client.Object // that ours watch
-	check   func(end)
-	copies  bool         // volumes are made from snapshots and other volumes
-	disturb func(*world) // happens in place of the deletion of all claims; nil for that
+	ours        []role
+	startOthers func(*world)
+	kinds       []client.Object // that ours watch
+	check       func(end)
+	copies      bool         // volumes are made from snapshots and other volumes
+	disturb     func(*world) // happens in place of the deletion of all claims; nil for that
 }
 
 var (
 	besideStock = &processSet{
-		ours: []role{provisioner}, others: stock, check: end.ofProvisioner,
+		ours: []role{provisioner}, startOthers: stock, check: end.ofProvisioner,
 		kinds: []client.Object{
 			&corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &storagev1.StorageClass{}, &storagev1.VolumeAttachment{},
 		},
 	}
 	besideForeign = &processSet{
-		ours: []role{controllers}, others: foreign, check: end.ofControllers,
+		ours: []role{controllers}, startOthers: foreign, check: end.ofControllers,
 		kinds: []client.Object{&corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &storagev1.StorageClass{}, &corev1.Pod{}},
 	}
-	besideOurs = &processSet{ours: []role{controllers, provisioner}, others: alone, check: end.ofBoth, kinds: besideForeign.kinds}
-	together   = &processSet{ours: []role{plane}, others: alone, check: end.ofBoth, kinds: besideForeign.kinds}
+	besideOurs = &processSet{ours: []role{controllers, provisioner}, startOthers: alone, check: end.ofBoth, kinds: besideForeign.kinds}
+	together   = &processSet{ours: []role{plane}, startOthers: alone, check: end.ofBoth, kinds: besideForeign.kinds}
 )
 
 func (w workload) kinds() []client.Object {

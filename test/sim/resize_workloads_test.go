@@ -14,7 +14,7 @@ import (
 )
 
 var resizeAlone = &processSet{
-	ours: []role{csiResizer}, others: startNode, check: end.ofResizer, disturb: askForMore,
+	ours: []role{csiResizer}, startOthers: startNode, check: end.ofResizer, disturb: askForMore,
 	kinds: kindsOfResizer,
 }
 

@@ -29,7 +29,7 @@ var (
 func sourceProcesses(disturb func(*world)) *processSet {
 	return &processSet{
 		ours: besideStock.ours, kinds: besideStock.kinds, check: end.ofSources, disturb: disturb, copies: true,
-		others: func(w *world) {
+		startOthers: func(w *world) {
 			stock(w)
 			go w.snapshotController()
 		},

@@ -63,7 +63,7 @@ func newWorld(ctx context.Context, work workload, s schedule, m mutant) *world {
 // the invariants.
 func (w *world) play() {
 	work := w.work
-	work.processSet.others(w)
+	work.processSet.startOthers(w)
 	u := &user{world: w, api: w.server.Client()}
 	work.setup(u)
 	if w.schedule.breaksAt == 0 {
