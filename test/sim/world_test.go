@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 	"github.com/purser-csi/purser/test/sim/csidriver"
 	"github.com/purser-csi/purser/test/sim/stockmodel"
@@ -88,6 +89,7 @@ func (w *world) play() {
 // settle waits until no process should have work left, also one that has just started or just got
 // an answer.
 func (w *world) settle() {
+	settles := w.settles()
 	until := time.Now().Add(settles)
 	for time.Now().Before(until) {
 		time.Sleep(time.Until(until))
@@ -101,18 +103,24 @@ func (w *world) settle() {
 	}
 }
 
+// settles is longer than the longest backoff and the wait for a previous holder together. A request
+// that no claim wants and that the driver refuses, since its source is gone, is repeated longer.
+func (w *world) settles() time.Duration {
+	const settles = 80 * time.Second
+	if w.work.sourceGoes {
+		return settles + provision.MaxFinalErrors*backoff.Most
+	}
+	return settles
+}
+
 // end lets every goroutine of the run come to its end.
 func (w *world) end() {
 	w.processes.abort()
 	time.Sleep(2 * time.Minute)
 }
 
-const (
-	// settles is longer than the longest backoff and the wait for a previous holder together.
-	settles = 80 * time.Second
-	// quiet is how long nothing may be written afterwards.
-	quiet = 45 * time.Second
-)
+// quiet is how long nothing may be written afterwards.
+const quiet = 45 * time.Second
 
 func (w *world) healLater() {
 	go func() {
