@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -17,6 +18,9 @@ import (
 // atOnce is how many scenarios are played at the same time.
 const atOnce = 12
 
+// sides are the names of the two sides.
+var sides = [2]string{"stock", "ours"}
+
 // reducedTo is the n-th scenario of a run without COMPAT=whole.
 const reducedTo = 12
 
@@ -32,8 +36,7 @@ func TestAttachCompat(t *testing.T) {
 	}
 	outcomes := map[string][2]result{}
 	for i, programs := range [][]command{stock, ours} {
-		name := []string{"stock", "ours"}[i]
-		for _, r := range playAll(t, startSide(t, name, programs), wanted) {
+		for _, r := range playAll(t, startSide(t, sides[i], programs), wanted) {
 			both := outcomes[r.of.text]
 			both[i] = r
 			outcomes[r.of.text] = both
@@ -64,6 +67,9 @@ type result struct {
 	err   error
 }
 
+// playAll plays the scenarios. The stock controllers race with themselves: with luck, one detaches a
+// volume that a node is about to report in use. So a scenario that they do not get through, and that
+// is in no list of differences, is played a second time. Ours have one attempt.
 func playAll(t *testing.T, s *side, wanted []scenario) (all []result) {
 	t.Helper()
 	all = make([]result, len(wanted))
@@ -72,13 +78,11 @@ func playAll(t *testing.T, s *side, wanted []scenario) (all []result) {
 	for i, one := range wanted {
 		slots <- struct{}{}
 		wg.Go(func() {
-			p := &play{side: s, ctx: t.Context(), prefix: fmt.Sprintf("s%02d-", i)}
-			r := result{of: one, err: p.run(one.text)}
-			lines, err := p.settle(2 * calm)
-			if r.lines = lines; r.err == nil {
-				r.err = err
+			all[i] = s.play(t.Context(), one, fmt.Sprintf("s%02d-", i))
+			if all[i].err != nil && s.name == sides[0] && one.differs == "" {
+				t.Logf("played again, since the stock controllers did not get through: %s: %v", one.text, all[i].err)
+				all[i] = s.play(t.Context(), one, fmt.Sprintf("again%02d-", i))
 			}
-			all[i] = r
 			<-slots
 		})
 	}
@@ -93,12 +97,23 @@ func playAll(t *testing.T, s *side, wanted []scenario) (all []result) {
 	return all
 }
 
+// play plays one scenario, with a prefix of its own for the names of objects.
+func (s *side) play(ctx context.Context, one scenario, prefix string) result {
+	p := &play{side: s, ctx: ctx, prefix: prefix}
+	r := result{of: one, err: p.run(one.text)}
+	lines, err := p.settle(2 * calm)
+	if r.lines = lines; r.err == nil {
+		r.err = err
+	}
+	return r
+}
+
 // difference has the lines of the first side alone with a minus, and those of the second with a
 // plus.
 func difference(a, b result) (lines []string) {
 	for i, r := range []result{a, b} {
 		if r.err != nil {
-			lines = append(lines, fmt.Sprintf("%s: %v", []string{"stock", "ours"}[i], r.err))
+			lines = append(lines, fmt.Sprintf("%s: %v", sides[i], r.err))
 		}
 	}
 	for _, l := range a.lines {

@@ -50,6 +50,7 @@ var (
 
 // side is one of the two with its API server and driver.
 type side struct {
+	name   string
 	api    client.Client
 	driver *driver
 }
@@ -86,7 +87,7 @@ func startSide(t *testing.T, name string, programs []command) *side {
 	})
 	config := rest.CopyConfig(c.RESTConfig())
 	config.QPS = -1
-	s := &side{}
+	s := &side{name: name}
 	if s.api, err = client.New(config, client.Options{Scheme: kube.Scheme()}); err != nil {
 		t.Fatal(err)
 	}
