@@ -108,8 +108,12 @@ func (s *side) play(ctx context.Context, one scenario, prefix string) result {
 	return r
 }
 
+// raced is a part of the event that upstream's attacher causes when it attaches before its cache has
+// the CSINodes, right after its start. Ours waits for them (AT-H1).
+const raced = `: csinode.storage.k8s.io "`
+
 // difference has the lines of the first side alone with a minus, and those of the second with a
-// plus.
+// plus. An event that the first side has or has not by timing is left out.
 func difference(a, b result) (lines []string) {
 	for i, r := range []result{a, b} {
 		if r.err != nil {
@@ -117,7 +121,7 @@ func difference(a, b result) (lines []string) {
 		}
 	}
 	for _, l := range a.lines {
-		if !slices.Contains(b.lines, l) {
+		if !slices.Contains(b.lines, l) && !strings.Contains(l, raced) {
 			lines = append(lines, "- "+l)
 		}
 	}
