@@ -62,6 +62,11 @@ image-verify: ## assemble the images twice, and fail if one byte differs
 	@$(MAKE) --no-print-directory image IMAGES=$(BIN)/images-again
 	@diff -r $(BIN)/images $(BIN)/images-again && echo 'images: identical' && rm -rf $(BIN)/images-again
 
+.PHONY: vulncheck
+vulncheck: ## look for known vulnerabilities, with govulncheck of the PATH and a database that it reaches (GOVULNDB)
+	@command -v govulncheck >/dev/null || { echo 'vulncheck: install govulncheck: go install golang.org/x/vuln/cmd/govulncheck@latest'; exit 1; }
+	@govulncheck $(if $(GOVULNDB),-db $(GOVULNDB)) ./...
+
 .PHONY: cluster-tools
 cluster-tools: ## build the programs of a development cluster
 	@tools/build.sh $(BIN) $(CLUSTER)
@@ -76,14 +81,30 @@ tools: ## build every program that Purser is run and tested with (the first time
 demo: cluster-tools build ## show the life of a volume on a real cluster
 	@$(GO) run ./test/e2e/demo
 
+.PHONY: check
+check: build ## what a change must pass before anything else, without a control plane: vet, lint, the rules of the tree, and the tests of the features
+	@$(GO) vet ./...
+	@$(MAKE) --no-print-directory lint
+	@$(GO) test $$($(GO) list ./test/house ./internal/... | grep -v -e /internal/roles -e /internal/cluster -e /internal/driver -e /internal/node$$)
+
+# With RACE=1 the packages with goroutines are built with the race detector, so that no package is run twice.
+RACED  = $(shell $(GO) list ./internal/... ./test/live)
+OTHERS = $(filter-out $(RACED),$(shell $(GO) list ./...))
+
 .PHONY: test
-test: cluster-tools build ## run every test
+test: cluster-tools build ## run every test; with RACE=1 those of internal and test/live under the race detector
 	@tools/build.sh $(BIN) csi-sanity
+ifdef RACE
+	@CGO_ENABLED=1 $(GO) test -race -timeout 45m $(RACED)
+	@$(GO) test -timeout 30m $(OTHERS)
+else
 	@$(GO) test -timeout 30m $(PKG)
+endif
 	@cd tools/images && $(GO) test ./...
 	@cd tools/chart && $(GO) test ./...
 	@cd tools/monitoring && $(GO) test ./...
 	@cd tools/krew && $(GO) test ./...
+	@cd tools/format && $(GO) test ./...
 
 .PHONY: sim
 sim: ## crash the controllers at every write and call, under virtual time, and check that mutants are detected (minutes)
@@ -94,12 +115,10 @@ crash: ## kill the driver and the node agent before each system call that change
 	@CRASH=whole $(GO) test ./test/crash ./test/node -run '^TestKilled' -count=1 -v -timeout 60m
 
 .PHONY: test-ceph
-test-ceph: ## run the backend ceph on a real Ceph, which is installed if absent (Debian, as root; minutes)
+test-ceph: cluster-tools build ## run ceph-csi (CEPHCSI=path) with our sidecars on a real Ceph, installed if absent (Debian, as root; minutes)
 	@$(GO) run ./test/ceph/install
-	@tools/build.sh $(BIN) csi-sanity
-	@$(GO) test ./internal/driver/backend/ceph/... -count=1
-	@CEPH=1 $(GO) test ./test/ceph/... -count=1 -timeout 20m
-	@CEPH=1 $(GO) test ./test/sanity -run '^TestCeph' -count=1 -v -timeout 20m
+	@tools/build.sh $(BIN) upstream-csi-provisioner
+	@CEPH=1 $(GO) test ./test/ceph/... -count=1 -v -timeout 30m
 
 .PHONY: compat
 compat: cluster-tools build ## play the same scenarios to the stock controllers and to ours, and compare (minutes)
@@ -110,17 +129,23 @@ compat: cluster-tools build ## play the same scenarios to the stock controllers 
 .PHONY: test-rollback
 test-rollback: cluster-tools ## replace each sidecar by upstream's and back, during a call (the first time builds upstream's, minutes)
 	@tools/build.sh $(BIN) upstream-csi-provisioner upstream-csi-attacher upstream-csi-resizer upstream-csi-snapshotter
-	@$(GO) test ./internal/roles -run '^TestRollback$$' -count=1 -v
+	@$(GO) test ./test/live -run '^TestRollback$$' -count=1 -v
 
 .PHONY: race
 race: cluster-tools build ## run the tests of the packages with goroutines under the race detector
 	@CGO_ENABLED=1 $(GO) test -race ./internal/...
 
+.PHONY: format
+format: ## break the lines that are longer than 120 columns
+	@tools/build.sh $(BIN) golangci-lint
+	@cd tools/format && GOWORK=off $(GO) run . ../../internal ../../cmd
+	@$(BIN)/golangci-lint fmt ./...
+
 .PHONY: lint
 lint: ## check style and rules
 	@tools/build.sh $(BIN) golangci-lint
 	@$(BIN)/golangci-lint run $(PKG)
-	@for module in images chart monitoring krew; do \
+	@for module in images chart monitoring krew format; do \
 		(cd tools/$$module && GOWORK=off $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...) || exit 1; \
 	done
 
@@ -135,19 +160,19 @@ rows: ## check the cited rows of the specification, and list those without a tes
 
 .PHONY: bench
 bench: cluster-tools build ## compare the stock volume controllers, ours and a bare client with 1000 claims at once (minutes)
-	@$(GO) run ./test/bench
+	@$(GO) run ./test/bench claims $(BENCH)
 
 .PHONY: bench-quick
 bench-quick: cluster-tools build ## the same with 200 claims, in an empty cluster
-	@$(GO) run ./test/bench -claims 200 -pairs 0
+	@$(GO) run ./test/bench claims -claims 200 -pairs 0
 
 .PHONY: bench-present
 bench-present: cluster-tools build ## measure the memory of each role with 10000 bound claims and volumes
-	@$(GO) run ./test/bench -present 10000
+	@$(GO) run ./test/bench claims -present 10000
 
 .PHONY: bench-failover
 bench-failover: cluster-tools build ## measure how long claims wait when the leader of two provisioners ends
-	@$(GO) run ./test/bench -failover
+	@$(GO) run ./test/bench claims -failover
 
 .PHONY: bench-driver
 bench-driver: ## measure the CSI driver beside plain programs, as root: volumes in a second, snapshots, clones (minutes)
@@ -172,22 +197,22 @@ bench-node: kubelet-tools ## measure how long a pod waits for its volume with th
 .PHONY: bench-capacity
 bench-capacity: cluster-tools build ## publish the capacities of 2000 nodes, ours and upstream's csi-provisioner (minutes)
 	@tools/build.sh $(BIN) upstream-csi-provisioner
-	@$(GO) run ./test/bench/capacity $(BENCH)
+	@$(GO) run ./test/bench capacity $(BENCH)
 
 .PHONY: bench-attach
 bench-attach: cluster-tools build ## attach and detach 500 volumes on 20 nodes, ours and upstream's in each combination (minutes)
 	@tools/build.sh $(BIN) upstream-csi-attacher
-	@$(GO) run ./test/bench/attach $(BENCH)
+	@$(GO) run ./test/bench attach $(BENCH)
 
 .PHONY: bench-snapshot
 bench-snapshot: cluster-tools build ## take, restore and delete 200 snapshots at once, ours and upstream's halves (minutes)
 	@tools/build.sh $(BIN) upstream-csi-provisioner upstream-csi-snapshotter upstream-snapshot-controller
-	@$(GO) run ./test/bench/snapshot $(BENCH)
+	@$(GO) run ./test/bench snapshot $(BENCH)
 
 .PHONY: bench-resize
 bench-resize: cluster-tools build ## expand 200 claims at once, ours and upstream's csi-resizer in turn (minutes)
 	@tools/build.sh $(BIN) upstream-csi-resizer
-	@$(GO) run ./test/bench/resize $(BENCH)
+	@$(GO) run ./test/bench resize $(BENCH)
 
 .PHONY: clean
 clean: ## remove everything that was built

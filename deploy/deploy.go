@@ -10,3 +10,23 @@ import "embed"
 //
 //go:embed rbac/*.yaml
 var RBAC embed.FS
+
+// Policy holds the ValidatingAdmissionPolicies.
+//
+//go:embed policy/*.yaml
+var Policy embed.FS
+
+// Grants lets csi-provisioner read ReferenceGrants.
+//
+//go:embed optional/csi-provisioner-grants.yaml
+var Grants []byte
+
+// ReferenceGrants is the CustomResourceDefinition for clusters without Gateway API.
+//
+//go:embed development/referencegrants.yaml
+var ReferenceGrants []byte
+
+// DevelopmentSecrets lets the roles of a development cluster read all secrets.
+//
+//go:embed development/secrets.yaml
+var DevelopmentSecrets []byte

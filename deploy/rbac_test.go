@@ -44,6 +44,29 @@ func rules(t *testing.T, file string) map[string]string {
 	}
 }
 
+// The roles of a development cluster may get secrets by name, and neither list nor watch them.
+func TestDevelopmentSecrets(t *testing.T) {
+	var role rbacv1.ClusterRole
+	if err := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(DevelopmentSecrets), 4096).Decode(&role); err != nil {
+		t.Fatal(err)
+	}
+	want := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}}
+	if diff := cmp.Diff(want, role.Rules); diff != "" {
+		t.Error(diff)
+	}
+	for _, file := range []string{"rbac", "optional", "chart/templates"} {
+		files, err := filepath.Glob(filepath.Join(file, "*.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range files {
+			if text, err := os.ReadFile(name); err != nil || strings.Contains(string(text), role.Name) {
+				t.Errorf("%s has the role of development clusters: %v", name, err)
+			}
+		}
+	}
+}
+
 // What is optional for the provisioner is so for `purser plane`, which has an account of its own.
 func TestOptionalRulesAreForThePlaneToo(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("optional", "csi-provisioner-*.yaml"))

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/purser-csi/purser/internal/roles/explain"
+	"github.com/purser-csi/purser/internal/roles/mcp"
 )
 
 // version is set by the linker.
@@ -26,12 +27,13 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
 	err := command().ExecuteContext(ctx)
 	if told, ok := errors.AsType[explain.ExitError](err); ok {
 		return told.ExitCode()
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "kubectl purser:", err)
+		fmt.Fprintln(os.Stderr, "kubectl purser:", explain.ErrorText(err))
 		return exitUnknown
 	}
 	return 0
@@ -39,15 +41,18 @@ func run() int {
 
 func command() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "kubectl-purser",
-		Short:         "Say why a claim, volume or pod is not getting on",
-		Long:          "Reads a cluster, with or without Purser in it, or a dump, and says why a claim, volume or pod is not getting on.",
+		Use:   "kubectl-purser",
+		Short: "Say why a claim, volume or pod is not getting on",
+		Long: "Reads a cluster, with or without Purser in it, or a dump, and says why a claim, volume or " +
+			"pod is not getting on.",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl purser"},
 		Version:       version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(explain.New(explain.Streams{In: os.Stdin, Out: os.Stdout})...)
+	streams := explain.Streams{In: os.Stdin, Out: os.Stdout}
+	root.AddCommand(explain.New(streams)...)
+	root.AddCommand(mcp.New(streams))
 	root.CompletionOptions.HiddenDefaultCmd = true
 	return root
 }

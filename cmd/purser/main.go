@@ -11,6 +11,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/roles"
 	"github.com/purser-csi/purser/internal/roles/cli"
+	"github.com/purser-csi/purser/internal/roles/explain"
 )
 
 // version is set by the linker.
@@ -26,7 +27,7 @@ func run() int {
 		Name: os.Args[0], Args: os.Args[1:], Version: version, Out: os.Stdout, Err: os.Stderr,
 	})
 	if err != nil && !roles.IsTold(err) {
-		fmt.Fprintln(os.Stderr, "purser:", err)
+		fmt.Fprintln(os.Stderr, "purser:", explain.ErrorText(err))
 	}
 	return roles.ExitCode(err)
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/purser-csi/purser/internal/cluster/pki"
-	"github.com/purser-csi/purser/internal/cluster/privatefile"
+
 	"github.com/purser-csi/purser/internal/cluster/process"
 )
 
@@ -111,7 +111,7 @@ func (c *Cluster) prepare() error {
 	if c.plan.creds, err = issue(authority, c.plan.cfg.Components); err != nil {
 		return err
 	}
-	if err := privatefile.Write(c.plan.files.auditPolicy(), []byte(auditPolicy)); err != nil {
+	if err := process.WritePrivateFile(c.plan.files.auditPolicy(), []byte(auditPolicy)); err != nil {
 		return err
 	}
 	if err := process.SetAside(c.plan.files.auditLog()); err != nil {

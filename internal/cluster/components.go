@@ -29,14 +29,32 @@ func (cs Components) Programs() []string {
 }
 
 // HousekeepingControllers returns the controllers of kube-controller-manager that are needed to use
-// and delete namespaces, and for garbage collection. The node controllers are not among them, since
-// they would taint nodes without a kubelet.
+// and delete namespaces, for garbage collection, for the aggregation of ClusterRoles and for quotas:
+// without its controller a ResourceQuota refuses every object that it counts. The node controllers are
+// not among them, since they would taint nodes without a kubelet.
 func HousekeepingControllers() []string {
 	return []string{
+		"clusterrole-aggregation-controller",
 		"garbage-collector-controller",
 		"namespace-controller",
+		"resourcequota-controller",
 		"root-ca-certificate-publisher-controller",
 		"serviceaccount-controller",
+	}
+}
+
+// WorkloadControllers returns the controllers of kube-controller-manager that create pods, and the one
+// that deletes finished Jobs.
+func WorkloadControllers() []string {
+	return []string{
+		"cronjob-controller",
+		"daemonset-controller",
+		"deployment-controller",
+		"job-controller",
+		"replicaset-controller",
+		"replicationcontroller-controller",
+		"statefulset-controller",
+		"ttl-after-finished-controller",
 	}
 }
 

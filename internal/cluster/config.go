@@ -10,8 +10,9 @@ import (
 
 // Config says what to run and where.
 type Config struct {
-	Dir        string     // data folder, created with mode 0700: certificates, etcd's data, logs, kubeconfig
-	Lock       *Lock      // the caller's lock on Dir, which stays the caller's; nil: Start takes one and Stop releases it
+	Dir string // data folder, created with mode 0700: certificates, etcd's data, logs, kubeconfig
+	// the caller's lock on Dir, which stays the caller's; nil: Start takes one and Stop releases it
+	Lock       *Lock
 	Binaries   Binaries   // from FindBinaries
 	Components Components // what runs beside etcd and kube-apiserver
 
@@ -81,7 +82,9 @@ func (cfg Config) componentMistakes() (mistakes []error) {
 	}
 	for c := range cfg.ExtraArgs {
 		if !slices.Contains(cfg.Components.Programs(), string(c)) {
-			mistakes = append(mistakes, fmt.Errorf("extra arguments for %q, which does not run: add it to Components", c))
+			mistakes = append(mistakes, fmt.Errorf(
+				"extra arguments for %q, which does not run: add it to Components", c,
+			))
 		}
 	}
 	return mistakes

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/purser-csi/purser/internal/cluster/pki"
-	"github.com/purser-csi/purser/internal/cluster/privatefile"
+	"github.com/purser-csi/purser/internal/cluster/process"
 )
 
 const (
@@ -91,10 +91,12 @@ func writeKubeconfig(path string, cfg *rest.Config) error {
 		CurrentContext: name,
 		Contexts:       map[string]*api.Context{name: {Cluster: name, AuthInfo: name}},
 		Clusters:       map[string]*api.Cluster{name: {Server: cfg.Host, CertificateAuthorityData: cfg.CAData}},
-		AuthInfos:      map[string]*api.AuthInfo{name: {ClientCertificateData: cfg.CertData, ClientKeyData: cfg.KeyData}},
+		AuthInfos: map[string]*api.AuthInfo{name: {
+			ClientCertificateData: cfg.CertData, ClientKeyData: cfg.KeyData,
+		}},
 	})
 	if err == nil {
-		err = privatefile.Write(path, data)
+		err = process.WritePrivateFile(path, data)
 	}
 	if err != nil {
 		return fmt.Errorf("writing kubeconfig %s: %w", path, err)

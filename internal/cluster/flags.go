@@ -16,7 +16,8 @@ type plan struct {
 // arguments are a component's command line, the caller's own arguments last.
 func (p plan) arguments(c Component) []string {
 	own := map[Component]func() []string{
-		Etcd: p.etcdArgs, APIServer: p.apiServerArgs, Scheduler: p.schedulerArgs, ControllerManager: p.controllerManagerArgs,
+		Etcd: p.etcdArgs, APIServer: p.apiServerArgs, Scheduler: p.schedulerArgs,
+		ControllerManager: p.controllerManagerArgs,
 	}
 	return append(own[c](), p.cfg.ExtraArgs[c]...)
 }

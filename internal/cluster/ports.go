@@ -8,7 +8,7 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/purser-csi/purser/internal/cluster/privatefile"
+	"github.com/purser-csi/purser/internal/cluster/process"
 )
 
 const loopback = "127.0.0.1"
@@ -51,7 +51,7 @@ func (p ports) save(path string) error {
 	if err != nil {
 		return err
 	}
-	return privatefile.Write(path, data)
+	return process.WritePrivateFile(path, data)
 }
 
 // listen listens on the wanted port, or on any free one if the wanted one cannot be used.

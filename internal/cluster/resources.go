@@ -92,7 +92,9 @@ func (p *probe) install(ctx context.Context, file string) (served []string, err 
 	if d.Kind != "CustomResourceDefinition" || d.Metadata.Name == "" {
 		return nil, fmt.Errorf("kind is %q, name %q: want one named CustomResourceDefinition", d.Kind, d.Metadata.Name)
 	}
-	if err := p.apply(ctx, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+d.Metadata.Name, content); err != nil {
+	if err := p.apply(
+		ctx, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+d.Metadata.Name, content,
+	); err != nil {
 		return nil, err
 	}
 	for _, version := range d.Spec.Versions {

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/grpc/status"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/purser-csi/purser/internal/csispec"
 )
 
 // Locks lets one call at a time be in flight for a volume, by the name of its PersistentVolume and
@@ -73,6 +75,10 @@ type Call struct {
 	// Fence bounds the RPC so that it ends before another leader may act on its effect. nil for no
 	// fence.
 	Fence func(ctx context.Context) (context.Context, context.CancelFunc, error)
+	// Mark writes down that the call may be in flight. It is the last step before Send, so that no
+	// mark stays for a call that one of the other steps prevented. An error prevents the call. nil
+	// for no mark.
+	Mark func(ctx context.Context) error
 	// Send makes the RPC. The secret values may go into its request and nowhere else.
 	Send func(ctx context.Context, secrets map[string]string) error
 }
@@ -87,34 +93,42 @@ const (
 	StepSlot
 	StepSecret
 	StepFence
+	StepMark
 	StepSent
 )
 
-// Failure is a call that did not succeed. No text in it has a secret value.
+// Failure is a call that did not succeed, and how far it came.
 type Failure struct {
+	csispec.Failure
 	Step Step
 	// Cause is the error of a step before StepSent, for errors.As; nil for StepSent.
 	Cause error
-	Code  codes.Code
-	// Message is the text of the error without the gRPC code, and Words the text with it (EV-2).
-	Message, Words string
-	// Foreign reports that the error is not a gRPC status, so that nothing is known of the call
-	// (C-44).
-	Foreign bool
-	// NoSecret reports that the call was sent without its secret, which does not exist.
-	NoSecret bool
 }
 
 // Sent reports whether the driver may have seen the call.
 func (f *Failure) Sent() bool { return f.Step == StepSent }
 
-// EffectCode returns the code that says what effect the call had: that of the driver, or Unavailable,
-// for an outcome that is unknown, if the error is not a gRPC status (RZ-C1, SN-K1).
-func (f *Failure) EffectCode() codes.Code {
-	if f.Foreign {
-		return codes.Unavailable
+// Answer returns the failure for rules, which do not know the steps; nil for success.
+func (f *Failure) Answer() *csispec.Failure {
+	if f == nil {
+		return nil
 	}
-	return f.Code
+	return &f.Failure
+}
+
+// failed returns the failure with the error of a step. An error that is not a gRPC status is no
+// answer of the driver, and has no code.
+func failed(step Step, err error, secrets map[string]string) *Failure {
+	s, is := status.FromError(err)
+	f := &Failure{Step: step}
+	f.NoAnswer, f.Message = step != StepSent || !is, inText(s.Message(), secrets)
+	if is {
+		f.Code = s.Code()
+	}
+	if step != StepSent {
+		f.Cause = err
+	}
+	return f
 }
 
 // Do makes one call, and returns nil when the driver answered with success. The order of the steps:
@@ -123,43 +137,51 @@ func (f *Failure) EffectCode() codes.Code {
 //  3. wait for a slot;
 //  4. read the secret, as late as possible, since values must not be held while the call waits;
 //  5. enter the fence;
-//  6. send, with the timeout, counted in the gauge of calls in flight.
+//  6. write the mark, when nothing but the driver can refuse the call any more;
+//  7. send, with the timeout, counted in the gauge of calls in flight.
 //
 // All that a step takes is given back when Do returns.
 func (c *Caller) Do(ctx context.Context, call Call) *Failure {
 	end, err := c.lock(call)
 	if err != nil {
-		return notSent(StepLock, err)
+		return failed(StepLock, err, nil)
 	}
 	defer end()
 	if call.Check != nil {
 		if err := call.Check(ctx); err != nil {
-			return notSent(StepCheck, err)
+			return failed(StepCheck, err, nil)
 		}
 	}
 	release, err := c.Slot(ctx)
 	if err != nil {
-		return notSent(StepSlot, err)
+		return failed(StepSlot, err, nil)
 	}
 	defer release()
 	secrets, absent, err := c.secret(ctx, call)
 	if err != nil {
-		return notSent(StepSecret, err)
+		failure := failed(StepSecret, err, nil)
+		failure.Secret = call.Secret
+		return failure
 	}
 	if call.Fence != nil {
 		bounded, cancel, err := call.Fence(ctx)
 		if err != nil {
-			return notSent(StepFence, err)
+			return failed(StepFence, err, nil)
 		}
 		defer cancel()
 		ctx = bounded
 	}
-	if err := c.send(ctx, call, secrets); err != nil {
-		code, message, foreign := Outcome(err)
-		return &Failure{
-			Step: StepSent, Code: code, Message: Redact(message, secrets), Words: Words(err, secrets), Foreign: foreign,
-			NoSecret: absent,
+	if call.Mark != nil {
+		if err := call.Mark(ctx); err != nil {
+			return failed(StepMark, err, nil)
 		}
+	}
+	if err := c.send(ctx, call, secrets); err != nil {
+		failure := failed(StepSent, err, secrets)
+		if absent {
+			failure.Secret = call.Secret
+		}
+		return failure
 	}
 	return nil
 }
@@ -170,11 +192,6 @@ func (c *Caller) lock(call Call) (end func(), err error) {
 		return func() {}, nil
 	}
 	return c.cfg.Locks.Begin(call.Method, call.Volume, call.Handle)
-}
-
-func notSent(step Step, err error) *Failure {
-	code, message, foreign := Outcome(err)
-	return &Failure{Step: step, Cause: err, Code: code, Message: message, Words: Words(err, nil), Foreign: foreign}
 }
 
 // Slot waits until one more call may be in flight. release must be called at its end.

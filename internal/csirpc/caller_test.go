@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/purser-csi/purser/internal/csispec"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -86,22 +87,22 @@ func TestDo(t *testing.T) {
 		err   error
 		edit  func(*Call)
 		steps []string
-		want  *Failure // without Cause
+		want  *Failure // without Cause and Secret
 	}{
 		"success":            {steps: all},
-		"the volume is busy": {"lock DeleteVolume pv h", busy, nil, all[:1], &Failure{Step: StepLock, Code: codes.Aborted, Message: "another call is in flight"}},
-		"the check fails":    {"check", Aborted("got %s", "x"), nil, []string{all[0], all[1], "unlock"}, &Failure{Step: StepCheck, Code: codes.Aborted, Message: "got x"}},
-		"the fence fails":    {"fence", errors.New("lost"), nil, append(all[:4:4], "unlock"), &Failure{Step: StepFence, Code: codes.Unknown, Message: "lost", Foreign: true}},
+		"the volume is busy": {"lock DeleteVolume pv h", busy, nil, all[:1], &Failure{Step: StepLock, Failure: csispec.Failure{NoAnswer: true, Code: codes.Aborted, Message: "another call is in flight"}}},
+		"the check fails":    {"check", Aborted("got %s", "x"), nil, []string{all[0], all[1], "unlock"}, &Failure{Step: StepCheck, Failure: csispec.Failure{NoAnswer: true, Code: codes.Aborted, Message: "got x"}}},
+		"the fence fails":    {"fence", errors.New("lost"), nil, append(all[:4:4], "unlock"), &Failure{Step: StepFence, Failure: csispec.Failure{NoAnswer: true, Message: "lost"}}},
 		"the driver refuses": {
 			"send", status.Error(codes.Internal, "no login with "+secretValue), nil, all,
-			&Failure{Step: StepSent, Code: codes.Internal, Message: "no login with [redacted]"},
+			&Failure{Step: StepSent, Failure: csispec.Failure{Code: codes.Internal, Message: "no login with [redacted]"}},
 		},
-		"no answer of gRPC":    {"send", errors.New("broken " + secretValue), nil, all, &Failure{Step: StepSent, Code: codes.Unknown, Message: "broken [redacted]", Foreign: true}},
-		"no secret is refused": {"secret", notFound, nil, append(all[:3:3], "unlock"), &Failure{Step: StepSecret, Code: codes.Unknown, Message: notFound.Error(), Foreign: true}},
+		"no answer of gRPC":    {"send", errors.New("broken " + secretValue), nil, all, &Failure{Step: StepSent, Failure: csispec.Failure{NoAnswer: true, Message: "broken [redacted]"}}},
+		"no secret is refused": {"secret", notFound, nil, append(all[:3:3], "unlock"), &Failure{Step: StepSecret, Failure: csispec.Failure{NoAnswer: true, Message: notFound.Error()}}},
 		"no secret is allowed": {"secret", notFound, func(c *Call) { c.Absent = CallWithoutSecret }, all, nil},
 		"an unreadable secret is not an absent one": {
 			"secret", errors.New("etcd is slow"), func(c *Call) { c.Absent = CallWithoutSecret }, append(all[:3:3], "unlock"),
-			&Failure{Step: StepSecret, Code: codes.Unknown, Message: "etcd is slow", Foreign: true},
+			&Failure{Step: StepSecret, Failure: csispec.Failure{NoAnswer: true, Message: "etcd is slow"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -118,11 +119,11 @@ func TestDo(t *testing.T) {
 				t.Fatalf("%+v", got)
 			}
 			if got != nil {
-				if got.Sent() != (got.Cause == nil) || strings.Contains(got.Words, secretValue) || !strings.Contains(got.Words, got.Message) {
-					t.Errorf("cause %v, words %q", got.Cause, got.Words)
+				if got.Sent() != (got.Cause == nil) || strings.Contains(got.Words(), secretValue) || !strings.Contains(got.Words(), got.Message) {
+					t.Errorf("cause %v, words %q", got.Cause, got.Words())
 				}
 				bare := *got
-				bare.Cause, bare.Words = nil, ""
+				bare.Cause, bare.Secret = nil, types.NamespacedName{}
 				if bare != *tc.want {
 					t.Errorf("got %+v, want %+v", bare, *tc.want)
 				}
@@ -145,7 +146,7 @@ func TestDoWithoutSecret(t *testing.T) {
 		}
 		return status.Error(codes.Unauthenticated, "no login")
 	}
-	if got := tr.caller(gauge()).Do(t.Context(), call); got == nil || !got.NoSecret || got.Code != codes.Unauthenticated {
+	if got := tr.caller(gauge()).Do(t.Context(), call); got == nil || got.Secret != call.Secret || got.Code != codes.Unauthenticated {
 		t.Errorf("%+v", got)
 	}
 }

@@ -11,10 +11,8 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/go-logr/logr"
 	"github.com/kubernetes-csi/csi-lib-utils/connection"
-	"github.com/kubernetes-csi/csi-lib-utils/protosanitizer"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
@@ -76,7 +74,9 @@ func Dial(cfg Config) (*Conn, error) {
 func SocketPath(endpoint string) (string, error) {
 	path := strings.TrimPrefix(endpoint, "unix://")
 	if !filepath.IsAbs(path) {
-		return "", fmt.Errorf("%q: must be an absolute path or unix:// with one, such as unix:///run/csi/socket", endpoint)
+		return "", fmt.Errorf(
+			"%q: must be an absolute path or unix:// with one, such as unix:///run/csi/socket", endpoint,
+		)
 	}
 	return path, nil
 }
@@ -141,28 +141,6 @@ func (c *Conn) Probe(ctx context.Context) error {
 	return nil
 }
 
-// Outcome splits the error of a call into its code and text. foreign reports that the error is not
-// a gRPC status, so that nothing is known of the call (C-44).
-func Outcome(err error) (code codes.Code, message string, foreign bool) {
-	if err == nil {
-		return codes.OK, "", false
-	}
-	s, ok := status.FromError(err)
-	return s.Code(), s.Message(), !ok
-}
-
-// Words returns the text of a failed call for events and logs. It has the code in gRPC's form, as
-// upstream's events have it, so that alerts find it (EV-2). It has no value of the call's secrets
-//
-func Words(err error, secrets map[string]string) string {
-	code, message, foreign := Outcome(err)
-	message = Redact(message, secrets)
-	if foreign || code == codes.OK {
-		return message
-	}
-	return status.Error(code, message).Error()
-}
-
 // logCall logs each call with its secrets stripped.
 //
 //nolint:revive // the arguments are those of a gRPC interceptor
@@ -175,9 +153,9 @@ func logCall(
 	opts ...grpc.CallOption,
 ) error {
 	log := logr.FromContextOrDiscard(ctx).V(5)
-	log.Info("csi request", "rpc", method, "request", protosanitizer.StripSecrets(req))
+	log.Info("csi request", "rpc", method, "request", stripped{req})
 	err := call(ctx, method, req, reply, cc, opts...)
-	log.Info("csi response", "rpc", method, "response", protosanitizer.StripSecrets(reply), "code", status.Code(err))
+	log.Info("csi response", "rpc", method, "response", stripped{reply}, "code", status.Code(err))
 	return err
 }
 

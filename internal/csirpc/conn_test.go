@@ -2,6 +2,7 @@ package csirpc
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -27,6 +28,7 @@ type driver struct {
 	plugin     *csi.GetPluginCapabilitiesResponse
 	controller *csi.ControllerGetCapabilitiesResponse
 	fail       map[string]error
+	stop       func() // of the caller, in the middle of GetPluginCapabilities
 
 	mu     sync.Mutex
 	probes []func(context.Context) (*csi.ProbeResponse, error) // the last one stays
@@ -45,7 +47,13 @@ func (d *driver) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi
 	return d.info, d.fail["GetPluginInfo"]
 }
 
-func (d *driver) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
+func (d *driver) GetPluginCapabilities(
+	ctx context.Context, _ *csi.GetPluginCapabilitiesRequest,
+) (*csi.GetPluginCapabilitiesResponse, error) {
+	if d.stop != nil {
+		d.stop()
+		<-ctx.Done()
+	}
 	return d.plugin, d.fail["GetPluginCapabilities"]
 }
 
@@ -179,6 +187,15 @@ func TestDescribe(t *testing.T) {
 	}), time.Second).Describe(t.Context())
 	if err != nil || len(without.Controller) > 0 {
 		t.Errorf("without a controller service it is not asked: %v, %v", without, err)
+	}
+}
+
+// A caller that stops in the middle of a call gets the error of a wait that it ended itself.
+func TestDescribeIsStopped(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	stops := func(d *driver) { d.stop = cancel }
+	if _, err := dial(t, ready(stops), time.Minute).Describe(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want %v", err, context.Canceled)
 	}
 }
 

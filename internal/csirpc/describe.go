@@ -2,10 +2,12 @@ package csirpc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // Description is the driver's name, version and capabilities.
@@ -29,7 +31,7 @@ func (c *Conn) Describe(ctx context.Context) (Description, error) {
 	identity := csi.NewIdentityClient(c.grpc)
 	info, err := identity.GetPluginInfo(ctx, &csi.GetPluginInfoRequest{})
 	if err != nil {
-		return Description{}, c.failed("GetPluginInfo", err)
+		return Description{}, c.failed(ctx, "GetPluginInfo", err)
 	}
 	if info.GetName() == "" {
 		return Description{}, fmt.Errorf(
@@ -42,7 +44,7 @@ func (c *Conn) Describe(ctx context.Context) (Description, error) {
 	}
 	plugin, err := identity.GetPluginCapabilities(ctx, &csi.GetPluginCapabilitiesRequest{})
 	if err != nil {
-		return Description{}, c.failed("GetPluginCapabilities", err)
+		return Description{}, c.failed(ctx, "GetPluginCapabilities", err)
 	}
 	d := Description{
 		Name: info.GetName(), Version: info.GetVendorVersion(),
@@ -57,7 +59,7 @@ func (c *Conn) Describe(ctx context.Context) (Description, error) {
 	}
 	controller, err := c.Controller().ControllerGetCapabilities(ctx, &csi.ControllerGetCapabilitiesRequest{})
 	if err != nil {
-		return Description{}, c.failed("ControllerGetCapabilities", err)
+		return Description{}, c.failed(ctx, "ControllerGetCapabilities", err)
 	}
 	for _, capability := range controller.GetCapabilities() {
 		d.Controller[capability.GetRpc().GetType()] = true
@@ -65,7 +67,12 @@ func (c *Conn) Describe(ctx context.Context) (Description, error) {
 	return d, nil
 }
 
-func (c *Conn) failed(rpc string, err error) error {
+// failed says which call failed. A caller that stopped waiting gets context.Canceled, as from any
+// other wait, so that a program that is stopped while it starts ends without an error.
+func (c *Conn) failed(ctx context.Context, rpc string, err error) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		err = ctx.Err()
+	}
 	return fmt.Errorf("csi driver at %s: %s: %w", c.endpoint, rpc, err)
 }
 
@@ -75,11 +82,11 @@ func (c *Conn) NodeExpands(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	answer, err := c.Node().NodeGetCapabilities(ctx, &csi.NodeGetCapabilitiesRequest{})
-	if code, _, _ := Outcome(err); code == codes.Unimplemented {
+	if status.Code(err) == codes.Unimplemented {
 		return false, nil
 	}
 	if err != nil {
-		return false, c.failed("NodeGetCapabilities", err)
+		return false, c.failed(ctx, "NodeGetCapabilities", err)
 	}
 	for _, capability := range answer.GetCapabilities() {
 		if capability.GetRpc().GetType() == csi.NodeServiceCapability_RPC_EXPAND_VOLUME {

@@ -19,8 +19,15 @@
 //	switch {
 //	case failure == nil: // response is the driver's
 //	case !failure.Sent(): // the driver has not seen the call; failure.Cause says why
-//	default: // failure.Code and failure.Words are the driver's answer; core/rpcerror says whether it is final
+//	default: // failure.Answer() is the driver's answer; internal/csispec says whether it is final
 //	}
+//
+// [VolumeLocks] refuses a call about a volume while another call for it is in flight in this process:
+// "The CO SHOULD ensure that there are no other calls in-flight for the volume" (CSI, "Concurrency").
+// The controllers order their calls by their caches; the lock is for caches of different ages, where
+// one controller creates what another deletes. It never waits: it returns the error that a driver
+// would return, ABORTED. A driver may answer two requests with one volume, so a returned handle stays
+// locked against DeleteVolume until its PersistentVolume is written.
 //
 // The package decides nothing about volumes. Of the Kubernetes API it knows how a secret is named
 // and that one may not exist.

@@ -62,19 +62,19 @@ func FuzzRedact(f *testing.F) {
 	})
 }
 
-// FuzzOutcome: every error has a code and is one or the other: the driver's answer, or a call of
-// which nothing is known (C-44).
-func FuzzOutcome(f *testing.F) {
+// FuzzFailure: an error of a call has the code and the text of its status, and is an answer.
+func FuzzFailure(f *testing.F) {
 	for code := range uint32(20) {
-		f.Add(code, "words")
+		f.Add(code+1, "words")
 	}
 	f.Fuzz(func(t *testing.T, code uint32, words string) {
-		c, message, foreign := Outcome(status.Error(codes.Code(code), words))
 		if code == 0 {
-			words = ""
+			return
 		}
-		if uint32(c) != code || message != words || foreign {
-			t.Errorf("%v %q %v", c, message, foreign)
+		err := status.Error(codes.Code(code), words)
+		got := failed(StepSent, err, nil)
+		if uint32(got.Code) != code || got.Message != inText(words, nil) || got.NoAnswer {
+			t.Errorf("%+v", got)
 		}
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 )
 
+const rpcGroupSnapshots = csi.GroupControllerServiceCapability_RPC_CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT
+
 // TakesGroups reports whether the driver takes snapshots of groups of volumes.
 func (c *Conn) TakesGroups(ctx context.Context, d Description) (bool, error) {
 	if !d.Plugin[csi.PluginCapability_Service_GROUP_CONTROLLER_SERVICE] {
@@ -15,10 +17,10 @@ func (c *Conn) TakesGroups(ctx context.Context, d Description) (bool, error) {
 	defer cancel()
 	answer, err := c.GroupController().GroupControllerGetCapabilities(ctx, &csi.GroupControllerGetCapabilitiesRequest{})
 	if err != nil {
-		return false, c.failed("GroupControllerGetCapabilities", err)
+		return false, c.failed(ctx, "GroupControllerGetCapabilities", err)
 	}
 	for _, capability := range answer.GetCapabilities() {
-		if capability.GetRpc().GetType() == csi.GroupControllerServiceCapability_RPC_CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT {
+		if capability.GetRpc().GetType() == rpcGroupSnapshots {
 			return true, nil
 		}
 	}

@@ -25,7 +25,7 @@ func (c *Caller) ListVolumes(
 	for range MostPages {
 		page, failure := c.page(ctx, driver, l, token)
 		if failure != nil {
-			return fmt.Errorf("ListVolumes: %s", failure.Words)
+			return fmt.Errorf("ListVolumes: %s", failure.Words())
 		}
 		for _, entry := range page.GetEntries() {
 			each(entry)

@@ -9,7 +9,7 @@ import (
 	"github.com/kubernetes-csi/csi-lib-utils/metrics"
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/purser-csi/purser/internal/core/migration"
+	"github.com/purser-csi/purser/internal/objects"
 )
 
 // CallMetrics counts and times the calls to one driver. Its name can be set while calls are in
@@ -67,7 +67,7 @@ func (m *CallMetrics) SetDriverName(name string) {
 	defer m.mu.Unlock()
 	switch {
 	case name == m.name: // a driver that came back
-	case migration.InTree(name) != "":
+	case objects.InTree(name) != "":
 		m.CSIMetricsManager = newManager(name, metrics.WithMigration())
 	default:
 		m.CSIMetricsManager.SetDriverName(name)

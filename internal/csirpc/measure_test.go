@@ -90,7 +90,7 @@ func TestCallsForInTreeVolumesAreMarked(t *testing.T) {
 				},
 			})
 			if failure != nil {
-				t.Fatal(failure.Words)
+				t.Fatal(failure.Words())
 			}
 			compare(t, counted(t, calls, "migrated"), want)
 		})

@@ -3,10 +3,16 @@ package csirpc
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
+
+	"github.com/kubernetes-csi/csi-lib-utils/protosanitizer"
+
+	"github.com/purser-csi/purser/internal/printable"
 )
 
 // Redact removes secret values from the text of a driver's error, before it goes into events, logs
@@ -27,8 +33,36 @@ func Redact(message string, secrets map[string]string) string {
 	for _, form := range forms {
 		message = strings.ReplaceAll(message, form, redacted)
 	}
-	return message
+	return clip(message)
 }
+
+// inText returns a driver's message as events, conditions, annotations and logs have it. The secrets
+// are looked for first, since an escape in one would hide it.
+func inText(message string, secrets map[string]string) string {
+	return printable.Text(Redact(message, secrets))
+}
+
+// maxText bounds a message of a driver, and a request or response in the log: each can have
+// megabytes. It is applied after the redaction, which must see whole secrets.
+const maxText = 4 << 10
+
+func clip(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	end := maxText
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return fmt.Sprintf("%s... (%d bytes more)", text[:end], len(text)-end)
+}
+
+// stripped is a message without its secrets, for the log. The text is computed only when it is
+// written.
+type stripped struct{ message any }
+
+// String implements fmt.Stringer.
+func (s stripped) String() string { return clip(protosanitizer.StripSecrets(s.message).String()) }
 
 const (
 	redacted    = "[redacted]"

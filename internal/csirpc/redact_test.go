@@ -47,10 +47,18 @@ func TestWords(t *testing.T) {
 	for want, err := range map[string]error{
 		"rpc error: code = ResourceExhausted desc = no [redacted]": status.Error(codes.ResourceExhausted, "no hunter2"),
 		"no [redacted]": errors.New("no hunter2"),
-		"":              nil,
 	} {
-		if got := Words(err, secrets); got != want {
+		if got := failed(StepSent, err, secrets).Words(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+}
+
+// The text of a failed call has no character that a terminal acts on, and none of them hides a secret.
+func TestWordsArePrintable(t *testing.T) {
+	err := status.Error(codes.Internal, "\x1b]0;owned\x07 key hun\x1bter2 \u202e")
+	const want = `rpc error: code = Internal desc = \x1b]0;owned\a key [redacted] \u202e`
+	if got := failed(StepSent, err, map[string]string{"key": "hun\x1bter2"}).Words(); got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

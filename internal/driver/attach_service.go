@@ -7,9 +7,9 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/purser-csi/purser/internal/driver/attachment"
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/fault"
+	"github.com/purser-csi/purser/internal/driver/records"
 )
 
 // reach is the set of nodes that volumes can be attached to; nil is every node.
@@ -17,15 +17,13 @@ type reach []string
 
 // reachOf follows Attach.Nodes.
 func reachOf(c Config) reach {
-	switch local, isLocal := c.Backend.(backend.Local); {
+	switch {
 	case slices.Contains(c.Attach.Nodes, anyNode):
 		return nil
 	case len(c.Attach.Nodes) > 0:
 		return slices.Sorted(slices.Values(c.Attach.Nodes))
-	case isLocal && local.IsLocal():
-		return reach{c.NodeID}
 	default:
-		return nil
+		return reach{c.NodeID}
 	}
 }
 
@@ -56,8 +54,8 @@ func (s *controllerService) attach(ctx context.Context, r attaching) error {
 	if err != nil {
 		return err
 	}
-	want := attachment.Attachment{Node: r.node, Type: r.capability.Type, Mode: r.capability.Mode}
-	repeat, err := attachment.MayAttach(volume.ID, have, want)
+	want := records.Attachment{Node: r.node, Type: r.capability.Type, Mode: r.capability.Mode}
+	repeat, err := records.MayAttach(volume.ID, have, want)
 	if err != nil || repeat {
 		return err
 	}
@@ -75,7 +73,7 @@ func (s *controllerService) hasRoomOn(node string) error {
 	limit := s.features.limited.MaxVolumesPerNode()
 	if count := s.attached.CountOn(node); limit > 0 && count >= limit {
 		return fault.Exhausted.Errorf(
-			"node_id %q: %d volumes are attached to it, and %d is the limit; detach one first",
+			"node_id %.128q: %d volumes are attached to it, and %d is the limit; detach one first",
 			node,
 			count,
 			limit,
@@ -90,7 +88,7 @@ func (s *controllerService) hasRoomOn(node string) error {
 // The volume stays attached while this very node has it staged or published:
 // a forced detach would give it to a second node while the first one writes.
 func (s *controllerService) detach(ctx context.Context, volumeID, node string) error {
-	id, err := s.features.ids.parse(volumeID)
+	id, err := backend.ParseID(volumeID)
 	if err != nil {
 		logr.FromContextOrDiscard(ctx).Info("Nothing to detach: this driver makes no such ids")
 		return nil
@@ -116,7 +114,7 @@ func (s *controllerService) notAttached(id backend.ID) error {
 		return fault.InUse.Errorf(
 			"volume %q is attached to %s; detach it first",
 			id,
-			strings.Join(attachment.Nodes(have), ", "),
+			strings.Join(records.Nodes(have), ", "),
 		)
 	}
 	return nil
@@ -129,5 +127,5 @@ func (s *controllerService) attachedTo(ctx context.Context, id backend.ID) []str
 	if err != nil {
 		logr.FromContextOrDiscard(ctx).Error(err, "Listing a volume without its nodes", "id", id.String())
 	}
-	return attachment.Nodes(have)
+	return records.Nodes(have)
 }

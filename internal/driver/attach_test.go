@@ -6,8 +6,6 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
-
-	"github.com/purser-csi/purser/internal/driver/backend"
 )
 
 // attached serves a shelf, whose volumes three nodes can reach.
@@ -165,21 +163,17 @@ func TestANodeHasOnlySoManyVolumes(t *testing.T) {
 }
 
 func TestWhichNodesReachAVolume(t *testing.T) {
-	local, remote := newShelf(), struct{ backend.Backend }{newShelf()}
 	tests := []struct {
-		why     string
-		backend backend.Backend
-		nodes   []string
-		want    map[string]bool
+		why   string
+		nodes []string
+		want  map[string]bool
 	}{
-		{"local: this node", local, nil, map[string]bool{"node-1": true, "node-2": false}},
-		{"local, named", local, []string{"node-2"}, map[string]bool{"node-1": false, "node-2": true}},
-		{"local, every node", local, []string{"*"}, map[string]bool{"node-1": true, "node-2": true}},
-		{"remote: every node", remote, nil, map[string]bool{"node-1": true, "node-2": true}},
-		{"remote, named", remote, []string{"node-2"}, map[string]bool{"node-1": false, "node-2": true}},
+		{"this node", nil, map[string]bool{"node-1": true, "node-2": false}},
+		{"named", []string{"node-2"}, map[string]bool{"node-1": false, "node-2": true}},
+		{"every node", []string{"*"}, map[string]bool{"node-1": true, "node-2": true}},
 	}
 	for _, test := range tests {
-		r := reachOf(Config{NodeID: "node-1", Backend: test.backend, Attach: Attach{Required: true, Nodes: test.nodes}})
+		r := reachOf(Config{NodeID: "node-1", Attach: Attach{Required: true, Nodes: test.nodes}})
 		for node, want := range test.want {
 			if err := r.check(node); (err == nil) != want {
 				t.Errorf("%s: %s: %v", test.why, node, err)

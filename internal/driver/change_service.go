@@ -10,7 +10,6 @@ import (
 
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/fault"
-	"github.com/purser-csi/purser/internal/driver/parallel"
 )
 
 // expand refuses to shrink: a volume larger than the limit stays as it is.
@@ -51,22 +50,16 @@ func (s *controllerService) modify(ctx context.Context, c change) error {
 	return s.features.modifier.Modify(ctx, have.ID, c.mutable)
 }
 
-// createSnapshot is idempotent by name, since the id is derived from the name. The source is read
-// in parallel, and is needed only for a new snapshot: a repeated request succeeds after the source
-// was deleted.
+// createSnapshot is idempotent by name, since the id is derived from the name. The source is
+// needed only for a new snapshot: a repeated request succeeds after the source was deleted.
 func (s *controllerService) createSnapshot(ctx context.Context, r backend.SnapshotRequest) (backend.Snapshot, error) {
-	var have backend.Snapshot
-	var source backend.Volume
-	var sourceErr error
-	err := parallel.Do(
-		func() (err error) { have, err = s.features.snapshotter.GetSnapshot(ctx, r.ID); return err },
-		func() error { source, sourceErr = s.backend.Get(ctx, r.Source); return nil },
-	)
+	have, err := s.features.snapshotter.GetSnapshot(ctx, r.ID)
 	if fault.NotFound.Is(err) {
-		if sourceErr != nil {
-			return backend.Snapshot{}, sourceErr
+		source, err := s.backend.Get(ctx, r.Source)
+		if err != nil {
+			return backend.Snapshot{}, err
 		}
-		r.SourceBytes = source.CapacityBytes
+		r.SourceBytes, r.SourceLeast = source.CapacityBytes, source.LeastBytes
 		return s.features.snapshotter.CreateSnapshot(ctx, r)
 	}
 	if err != nil {
@@ -83,26 +76,25 @@ func (s *controllerService) createSnapshot(ctx context.Context, r backend.Snapsh
 	return have, nil
 }
 
-// deleteSnapshot treats an id that no snapshot can have like a deleted snapshot. It reads the
-// snapshot only if its id may be that of a member of a group, so that a damaged snapshot can be
-// deleted.
+// deleteSnapshot treats an id that no snapshot can have like a deleted snapshot. A damaged
+// snapshot, whose group is not known, can be deleted.
 func (s *controllerService) deleteSnapshot(ctx context.Context, snapshotID string) error {
-	id, err := s.features.ids.parse(snapshotID)
+	id, err := backend.ParseID(snapshotID)
 	if err != nil {
 		logr.FromContextOrDiscard(ctx).Info("Nothing to delete: this driver makes no such ids")
 		return nil
 	}
-	if s.features.ids.mayBeMember(id) {
-		have, err := s.features.snapshotter.GetSnapshot(ctx, id)
-		if err == nil && have.Group != "" {
-			return fault.Invalid.Errorf("snapshot_id %q: the snapshot is part of group %q; delete the group", id, have.Group)
-		}
+	have, err := s.features.snapshotter.GetSnapshot(ctx, id)
+	if err == nil && have.Group != "" {
+		return fault.Invalid.Errorf(
+			"snapshot_id %q: the snapshot is part of group %q; delete the group", id, have.Group,
+		)
 	}
 	return s.features.snapshotter.DeleteSnapshot(ctx, id)
 }
 
 func (s *controllerService) getSnapshot(ctx context.Context, snapshotID string) (backend.Snapshot, error) {
-	id, err := s.features.ids.parse(snapshotID)
+	id, err := backend.ParseID(snapshotID)
 	if err != nil {
 		return backend.Snapshot{}, noSuchSnapshot(snapshotID)
 	}
@@ -133,7 +125,9 @@ func (s *controllerService) listSnapshots(
 			continue
 		}
 		if err != nil {
-			logr.FromContextOrDiscard(ctx).Error(err, "Listing snapshots without one that is damaged", "id", id.String())
+			logr.FromContextOrDiscard(ctx).Error(
+				err, "Listing snapshots without one that is damaged", "id", id.String(),
+			)
 			continue
 		}
 		if !filter.wants(snapshot) {
@@ -152,7 +146,7 @@ func (s *controllerService) snapshotIDs(ctx context.Context, filter snapshotFilt
 	if filter.id == "" {
 		return s.features.snapshotter.ListSnapshots(ctx)
 	}
-	id, err := s.features.ids.parse(filter.id)
+	id, err := backend.ParseID(filter.id)
 	if err != nil {
 		return nil, nil
 	}
@@ -162,15 +156,14 @@ func (s *controllerService) snapshotIDs(ctx context.Context, filter snapshotFilt
 // createGroup is idempotent by name. Its sources must exist, whatever the
 // backend would say about them; see createSnapshot.
 func (s *controllerService) createGroup(ctx context.Context, r backend.GroupRequest) (backend.Group, error) {
-	var have backend.Group
-	var sourceErr error
-	err := parallel.Do(
-		func() (err error) { have, err = s.features.grouper.GetGroup(ctx, r.ID); return err },
-		func() error { sourceErr = s.haveAll(ctx, r.Sources); return nil },
-	)
+	have, err := s.features.grouper.GetGroup(ctx, r.ID)
 	if fault.NotFound.Is(err) {
-		if sourceErr != nil {
-			return backend.Group{}, sourceErr
+		for _, source := range r.Sources {
+			volume, err := s.backend.Get(ctx, source)
+			if err != nil {
+				return backend.Group{}, err
+			}
+			r.SourceLeast = append(r.SourceLeast, volume.LeastBytes)
 		}
 		return s.features.grouper.CreateGroup(ctx, r)
 	}
@@ -186,14 +179,6 @@ func (s *controllerService) createGroup(ctx context.Context, r backend.GroupRequ
 		)
 	}
 	return have, nil
-}
-
-// haveAll returns an error for the first volume that does not exist.
-func (s *controllerService) haveAll(ctx context.Context, volumes []backend.ID) error {
-	return parallel.Each(volumes, func(_ int, id backend.ID) error {
-		_, err := s.backend.Get(ctx, id)
-		return err
-	})
 }
 
 func sourcesOf(g backend.Group) (sources []backend.ID) {
@@ -213,7 +198,7 @@ func describeIDs(ids []backend.ID) string {
 }
 
 func (s *controllerService) getGroup(ctx context.Context, q groupQuestion) (backend.Group, error) {
-	id, err := s.features.ids.parse(q.groupID)
+	id, err := backend.ParseID(q.groupID)
 	if err != nil {
 		return backend.Group{}, fault.NotFound.Errorf("group snapshot %.128q does not exist", q.groupID)
 	}
@@ -227,7 +212,7 @@ func (s *controllerService) getGroup(ctx context.Context, q groupQuestion) (back
 // deleteGroup refuses a list of snapshots that is not the group's: another caller
 // has mixed up two groups.
 func (s *controllerService) deleteGroup(ctx context.Context, q groupQuestion) error {
-	id, err := s.features.ids.parse(q.groupID)
+	id, err := backend.ParseID(q.groupID)
 	if err != nil {
 		logr.FromContextOrDiscard(ctx).Info("Nothing to delete: this driver makes no such ids")
 		return nil
@@ -253,7 +238,9 @@ func sameSnapshots(have backend.Group, named []string) error {
 	slices.Sort(members)
 	named = slices.Sorted(slices.Values(named))
 	if !slices.Equal(members, named) {
-		return fault.Invalid.Errorf("snapshot_ids %q: group snapshot %q has %q; name these or none", named, have.ID, members)
+		return fault.Invalid.Errorf(
+			"snapshot_ids %q: group snapshot %q has %q; name these or none", named, have.ID, members,
+		)
 	}
 	return nil
 }

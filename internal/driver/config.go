@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
-	"github.com/purser-csi/purser/internal/driver/zone"
+	"github.com/purser-csi/purser/internal/driver/records"
 	"github.com/purser-csi/purser/internal/mount"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
@@ -40,8 +40,8 @@ type Config struct {
 	Backend backend.Backend
 	// Mounter makes volumes appear; see mount.Detect.
 	Mounter mount.Mounter
-	// TopologyKey names the place of volumes that exist on this node only, see
-	// backend.Local. When it is empty, callers are not told of it.
+	// TopologyKey names the place of the volumes, which exist on this node only. When it is empty,
+	// callers are not told of it.
 	TopologyKey string
 	// Topology has further segments that hold for this node and for all volumes
 	// of the backend, such as a zone. It is announced for every backend.
@@ -49,7 +49,7 @@ type Config struct {
 	// Zones divide the volumes of the backend among zones, each of them by
 	// itself, for a development cluster with virtual nodes in these zones. The
 	// topology key is ZoneKey. Empty for none.
-	Zones []zone.Zone
+	Zones []records.Zone
 	// Attach is about ControllerPublishVolume.
 	Attach Attach
 	// Metrics count and time calls; nil for none.
@@ -65,9 +65,7 @@ type Attach struct {
 	// attachRequired in the CSIDriver object.
 	Required bool
 	// Nodes are the ids of the nodes that can reach the volumes; others are
-	// NOT_FOUND. Empty stands for this node where the backend is
-	// backend.Local, and for every node where it is not. One that is "*"
-	// stands for every node.
+	// NOT_FOUND. Empty stands for this node. One that is "*" stands for every node.
 	Nodes []string
 }
 
@@ -82,7 +80,11 @@ const (
 	maxMap        = 4 << 10
 	maxNodeID     = 256
 	maxSocketPath = 107
+	maxPath       = 4095 // PATH_MAX, less the final zero
 )
+
+// maxCapabilities is more than there are combinations of access type, access mode and filesystem.
+const maxCapabilities = 64
 
 const endpointScheme = "unix://"
 
@@ -151,7 +153,9 @@ func (c Config) topologyMistakes() (mistakes []Mistake) {
 	if c.TopologyKey != "" && !topologyKey.MatchString(c.TopologyKey) {
 		mistakes = append(mistakes, Mistake{
 			"TopologyKey", c.TopologyKey,
-			fmt.Sprintf("must be a domain, a slash and a name, for example topology.%s/node; or empty for none", DefaultName),
+			fmt.Sprintf(
+				"must be a domain, a slash and a name, for example topology.%s/node; or empty for none", DefaultName,
+			),
 		})
 	} else if problem := nodeIDMistake(c.TopologyKey, c.NodeID); problem != "" {
 		mistakes = append(mistakes, Mistake{"NodeID", c.NodeID, problem})
@@ -160,13 +164,16 @@ func (c Config) topologyMistakes() (mistakes []Mistake) {
 		if !topologyKey.MatchString(key) {
 			mistakes = append(
 				mistakes,
-				Mistake{"Topology", key, "must be a domain, a slash and a name, for example topology.kubernetes.io/zone"},
+				Mistake{
+					"Topology", key, "must be a domain, a slash and a name, for example topology.kubernetes.io/zone",
+				},
 			)
 		}
 		if value := c.Topology[key]; !labelValue.MatchString(value) {
 			mistakes = append(mistakes, Mistake{
 				"Topology", key + "=" + value,
-				"the value must have 1 to 63 letters, digits, dots, dashes and underscores, with a letter or digit at both ends",
+				"the value must have 1 to 63 letters, digits, dots, dashes and underscores, with a letter or digit " +
+					"at both ends",
 			})
 		}
 	}
@@ -178,7 +185,8 @@ func (c Config) identityMistakes() (mistakes []Mistake) {
 		mistakes = append(mistakes, Mistake{
 			"Name", c.Name,
 			fmt.Sprintf(
-				"must have 1 to 63 letters, digits, dots and dashes, with a letter or digit at both ends, for example %q",
+				"must have 1 to 63 letters, digits, dots and dashes, with a letter or digit at both ends, for "+
+					"example %q",
 				DefaultName,
 			),
 		})
@@ -186,7 +194,9 @@ func (c Config) identityMistakes() (mistakes []Mistake) {
 	if len(c.Version) > maxString {
 		mistakes = append(
 			mistakes,
-			Mistake{"Version", c.Version, fmt.Sprintf("has %d bytes, the CSI spec allows %d", len(c.Version), maxString)},
+			Mistake{"Version", c.Version, fmt.Sprintf(
+				"has %d bytes, the CSI spec allows %d", len(c.Version), maxString,
+			)},
 		)
 	}
 	switch {
@@ -244,7 +254,10 @@ func (c Config) partMistakes() (mistakes []Mistake) {
 		_, direct := c.Backend.(backend.Direct)
 		_, stager := c.Backend.(backend.Stager)
 		if direct == stager {
-			mistakes = append(mistakes, Mistake{"Backend", fmt.Sprintf("%T", c.Backend), "must say in one way how its volumes are published (backend.Direct or backend.Stager)"})
+			mistakes = append(mistakes, Mistake{
+				"Backend", fmt.Sprintf("%T", c.Backend),
+				"must say in one way how its volumes are published (backend.Direct or backend.Stager)",
+			})
 		}
 	}
 	if c.Mounter == nil {

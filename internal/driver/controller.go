@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-
-	"github.com/purser-csi/purser/internal/driver/inflight"
 )
 
 // controllerServer parses messages and claims volumes; controllerService has
@@ -13,7 +11,7 @@ import (
 type controllerServer struct {
 	csi.UnimplementedControllerServer
 	service *controllerService
-	running *inflight.Table
+	running *InFlight
 }
 
 // CreateVolume claims the id that the name leads to. That excludes a second
@@ -29,7 +27,9 @@ func (s *controllerServer) CreateVolume(
 	}
 	claims := append(aloneAll(request.ID.String()), sourceClaim(request.Source)...)
 	return exclusively(s.running, "CreateVolume", claims, func() (*csi.CreateVolumeResponse, error) {
-		volume, err := s.service.createIn(ctx, request, s.service.features.zones.wanted(r.GetAccessibilityRequirements()))
+		volume, err := s.service.createIn(
+			ctx, request, s.service.features.zones.wanted(r.GetAccessibilityRequirements()),
+		)
 		if err != nil {
 			return nil, err
 		}

@@ -80,7 +80,9 @@ func parseAttach(r *csi.ControllerPublishVolumeRequest) (attaching, error) {
 		return attaching{}, err
 	}
 	if r.GetReadonly() {
-		return attaching{}, fault.Invalid.Errorf("readonly: this driver does not advertise PUBLISH_READONLY; leave it false")
+		return attaching{}, fault.Invalid.Errorf(
+			"readonly: this driver does not advertise PUBLISH_READONLY; leave it false",
+		)
 	}
 	return attaching{volumeID: id, node: r.GetNodeId(), capability: capability}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
 	"github.com/purser-csi/purser/internal/driver/fault"
+	"github.com/purser-csi/purser/internal/driver/reserve"
 )
 
 // This file has the calls that change an existing volume, and those for its snapshots.
@@ -28,10 +29,11 @@ func (s *controllerServer) ControllerExpandVolume(
 		aloneAll(request.volumeID),
 		func() (*csi.ControllerExpandVolumeResponse, error) {
 			grown, err := s.service.expand(ctx, request)
-			if fault.Exhausted.Is(err) {
+			if fault.Exhausted.Is(err) && !reserve.IsFull(err) {
 				// "ControllerExpandVolume Errors" has OUT_OF_RANGE for a size that cannot be had.
 				// RESOURCE_EXHAUSTED is uncertain to a resizer, which would insist on this size and
-				// not let a smaller one recover the claim (RZ-C1, RZ-D8).
+				// not let a smaller one recover the claim (RZ-C1, RZ-D8). In a full pool no size can
+				// be had: the same one is possible when there is space again.
 				err = fault.OutOfRange.Errorf("%w", err)
 			}
 			if err != nil {
@@ -53,7 +55,7 @@ func (s *controllerServer) ControllerModifyVolume(
 	if s.service.features.modifier == nil {
 		return s.UnimplementedControllerServer.ControllerModifyVolume(ctx, r)
 	}
-	request, err := s.service.features.parseModify(r)
+	request, err := parseModify(r)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +81,7 @@ func (s *controllerServer) CreateSnapshot(
 	if s.service.features.snapshotter == nil {
 		return s.UnimplementedControllerServer.CreateSnapshot(ctx, r)
 	}
-	request, err := s.service.features.parseSnapshot(r)
+	request, err := parseSnapshot(r)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +147,7 @@ func (s *controllerServer) ListSnapshots(
 	if s.service.features.snapshotter == nil {
 		return s.UnimplementedControllerServer.ListSnapshots(ctx, r)
 	}
-	page, err := s.service.features.ids.parsePage(r.GetStartingToken(), r.GetMaxEntries())
+	page, err := parsePage(r.GetStartingToken(), r.GetMaxEntries())
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +161,9 @@ func (s *controllerServer) ListSnapshots(
 	}
 	response := &csi.ListSnapshotsResponse{NextToken: next}
 	for _, snapshot := range snapshots {
-		response.Entries = append(response.Entries, &csi.ListSnapshotsResponse_Entry{Snapshot: snapshotMessage(snapshot)})
+		response.Entries = append(
+			response.Entries, &csi.ListSnapshotsResponse_Entry{Snapshot: snapshotMessage(snapshot)},
+		)
 	}
 	return response, nil
 }

@@ -38,7 +38,7 @@ func (s *controllerServer) ListVolumes(
 	if s.service.features.lister == nil {
 		return s.UnimplementedControllerServer.ListVolumes(ctx, r)
 	}
-	page, err := s.service.features.ids.parsePage(r.GetStartingToken(), r.GetMaxEntries())
+	page, err := parsePage(r.GetStartingToken(), r.GetMaxEntries())
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (s *controllerServer) ControllerListVolumeHealth(
 	if s.service.features.health == nil || s.service.features.lister == nil {
 		return s.UnimplementedControllerServer.ControllerListVolumeHealth(ctx, r)
 	}
-	page, err := s.service.features.ids.parsePage(r.GetStartingToken(), r.GetMaxEntries())
+	page, err := parsePage(r.GetStartingToken(), r.GetMaxEntries())
 	if err != nil {
 		return nil, err
 	}

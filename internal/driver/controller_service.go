@@ -6,10 +6,9 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/purser-csi/purser/internal/driver/attachment"
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/fault"
-	"github.com/purser-csi/purser/internal/driver/parallel"
+	"github.com/purser-csi/purser/internal/driver/records"
 )
 
 // nodeUse says how a volume is in use on this node.
@@ -27,29 +26,19 @@ type controllerService struct {
 	backend  backend.Backend
 	features features
 	node     nodeUse
-	attached *attachment.Store
+	attached *records.AttachmentStore
 	reach    reach
 }
 
-// create is idempotent by name, since the id is derived from the name. The source is read in
-// parallel, and is needed only for a new volume: a repeated request succeeds after the source was
-// deleted.
+// create is idempotent by name, since the id is derived from the name. The source is needed
+// only for a new volume: a repeated request succeeds after the source was deleted.
 func (s *controllerService) create(ctx context.Context, r backend.Request) (backend.Volume, error) {
 	if err := allows(s.backend, r.Capabilities, r.Parameters); err != nil {
 		return backend.Volume{}, err
 	}
-	var have backend.Volume
-	var least int64
-	var sourceErr error
-	err := parallel.Do(
-		func() (err error) { have, err = s.backend.Get(ctx, r.ID); return err },
-		func() error { least, sourceErr = s.sourceSize(ctx, r.Source); return nil },
-	)
+	have, err := s.backend.Get(ctx, r.ID)
 	if fault.NotFound.Is(err) {
-		if sourceErr != nil {
-			return backend.Volume{}, sourceErr
-		}
-		return s.begin(ctx, r, least)
+		return s.begin(ctx, r)
 	}
 	if err != nil {
 		return backend.Volume{}, err
@@ -65,57 +54,54 @@ func (s *controllerService) create(ctx context.Context, r backend.Request) (back
 }
 
 // begin makes a volume that does not exist.
-func (s *controllerService) begin(ctx context.Context, r backend.Request, least int64) (backend.Volume, error) {
+func (s *controllerService) begin(ctx context.Context, r backend.Request) (backend.Volume, error) {
+	r.Asked = r.Size.Required
 	if !r.Source.IsNothing() {
-		var err error
-		if r.Size, err = atLeast(r.Size, least); err != nil {
+		source, err := s.sourceSize(ctx, r.Source)
+		if err != nil {
+			return backend.Volume{}, err
+		}
+		if r.Size, err = source.fit(r.Size); err != nil {
 			return backend.Volume{}, err
 		}
 	}
 	return s.backend.Create(ctx, r)
 }
 
-// sourceSize gives the least size of a volume that begins with the source.
-func (s *controllerService) sourceSize(ctx context.Context, source backend.Source) (int64, error) {
-	if source.IsNothing() {
-		return 0, nil
-	}
+// sourceSize returns the size of the source, and the least request for a volume that begins with it.
+func (s *controllerService) sourceSize(ctx context.Context, source backend.Source) (sourceSize, error) {
 	if source.Snapshot == (backend.ID{}) {
 		volume, err := s.backend.Get(ctx, source.Volume)
-		return volume.CapacityBytes, err
+		return sourceSize{volume.CapacityBytes, volume.LeastSource()}, err
 	}
 	snapshot, err := s.features.snapshotter.GetSnapshot(ctx, source.Snapshot)
-	if err != nil {
-		return 0, err
-	}
-	if !snapshot.Ready {
-		return 0, fault.Busy.Errorf("snapshot %q is not ready to use yet, try again", source.Snapshot)
-	}
-	return snapshot.SizeBytes, nil
+	return sourceSize{snapshot.SizeBytes, snapshot.LeastSource()}, err
 }
 
-// atLeast raises a request for any size to the size of the source, and refuses a request for less.
-// It is pure.
-func atLeast(wish backend.Range, least int64) (backend.Range, error) {
+// sourceSize is the size of what a volume begins with, and the required bytes that a request for the
+// volume has at least: fewer, if the source was made for such a request and rounded up.
+type sourceSize struct{ bytes, least int64 }
+
+// fit raises a request to the size of the source, and refuses one for less than the source was made
+// for. It is pure.
+func (s sourceSize) fit(wish backend.Range) (backend.Range, error) {
 	switch {
-	case wish.Limit != 0 && wish.Limit < least:
+	case wish.Limit != 0 && wish.Limit < s.bytes:
 		return wish, fault.OutOfRange.Errorf(
-			"capacity_range.limit_bytes %d: the source has %d bytes; ask for at least as many",
+			"capacity_range.limit_bytes %d: the source has %d bytes; allow at least as many",
 			wish.Limit,
-			least,
+			s.bytes,
 		)
-	case wish.Required == 0:
-		wish.Required = least
-		return wish, nil
-	case wish.Required < least:
+	case wish.Required != 0 && wish.Required < s.least:
 		return wish, fault.OutOfRange.Errorf(
-			"capacity_range.required_bytes %d: the source has %d bytes; ask for at least as many",
+			"capacity_range.required_bytes %d: the source has %d bytes; ask for at least %d",
 			wish.Required,
-			least,
+			s.bytes,
+			s.least,
 		)
-	default:
-		return wish, nil
 	}
+	wish.Required = max(wish.Required, s.bytes)
+	return wish, nil
 }
 
 // allows returns an error unless the backend accepts the capabilities and parameters.
@@ -131,7 +117,7 @@ func allows(rules backend.Rules, capabilities []backend.Capability, parameters m
 // remove treats an id that no volume can have like a volume that is gone
 // ("DeleteVolume": MUST reply OK).
 func (s *controllerService) remove(ctx context.Context, volumeID string) error {
-	id, err := s.features.ids.parse(volumeID)
+	id, err := backend.ParseID(volumeID)
 	if err != nil {
 		logr.FromContextOrDiscard(ctx).Info("Nothing to delete: this driver makes no such ids")
 		return nil
@@ -150,7 +136,7 @@ func (s *controllerService) remove(ctx context.Context, volumeID string) error {
 
 // get describes a volume by the id that the caller has.
 func (s *controllerService) get(ctx context.Context, volumeID string) (backend.Volume, error) {
-	id, err := s.features.ids.parse(volumeID)
+	id, err := backend.ParseID(volumeID)
 	if err != nil {
 		return backend.Volume{}, err
 	}

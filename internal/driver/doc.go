@@ -14,9 +14,13 @@
 //	                             parse the message, claim the volume
 //	controllerService, nodeService
 //	                             the rules; typed values, no locks, no gRPC
-//	backend, publication, mount  effects
+//	backend, records, mount      effects
 //
 // An error gets its gRPC code in toStatus and nowhere else.
+//
+// [InFlight] knows which operation runs on which object, and decides whether another may start now. It
+// never waits: the CSI spec asks for ABORTED while another operation is pending ("Error Scheme"), so the
+// caller gets an answer at once that says what is running and for how long.
 //
 // The package must not know Kubernetes objects, flags or other roles.
 package driver

@@ -12,22 +12,19 @@ import (
 	"github.com/go-logr/logr"
 	"google.golang.org/grpc"
 
-	"github.com/purser-csi/purser/internal/driver/attachment"
 	"github.com/purser-csi/purser/internal/driver/backend"
-	"github.com/purser-csi/purser/internal/driver/inflight"
-	"github.com/purser-csi/purser/internal/driver/publication"
-	"github.com/purser-csi/purser/internal/driver/socket"
-	"github.com/purser-csi/purser/internal/driver/staging"
+
+	"github.com/purser-csi/purser/internal/driver/records"
 )
 
 // Driver is a CSI plugin. It serves once: make a new one to serve again.
 type Driver struct {
 	config    Config
 	features  features
-	running   *inflight.Table
-	published *publication.Store
-	staged    *staging.Store
-	attached  *attachment.Store
+	running   *InFlight
+	published *records.PublicationStore
+	staged    *records.StagingStore
+	attached  *records.AttachmentStore
 	calls     *Counter
 	ready     chan struct{}
 	// stopped is closed when the last call has ended.
@@ -45,13 +42,14 @@ func New(config Config) (*Driver, error) {
 	return &Driver{
 		config:   config,
 		features: features,
-		running:  inflight.NewTable(time.Now),
-		published: publication.NewStore(publication.Config{
+		running:  NewInFlight(time.Now),
+		published: records.NewPublicationStore(records.PublicationConfig{
 			Dir:     filepath.Join(config.StateDir, "published"),
 			Checker: features.publicationChecker(config.Mounter),
+			Reserve: features.reserve,
 		}),
-		staged:   staging.NewStore(filepath.Join(config.StateDir, "stagings")),
-		attached: attachment.NewStore(filepath.Join(config.StateDir, "attached")),
+		staged:   records.NewStagingStore(filepath.Join(config.StateDir, "stagings"), features.reserve),
+		attached: records.NewAttachmentStore(filepath.Join(config.StateDir, "attached"), features.reserve),
 		calls:    newCounter(),
 		ready:    make(chan struct{}),
 		stopped:  make(chan struct{}),
@@ -68,7 +66,13 @@ func (d *Driver) Ready() <-chan struct{} { return d.ready }
 // finish within StopTimeout, and removes the socket. It logs to the logger in
 // ctx.
 func (d *Driver) Run(ctx context.Context) error {
-	return d.serve(ctx, func() (net.Listener, error) { return socket.Listen(ctx, d.config.socketPath()) })
+	return d.serve(ctx, func() (listener net.Listener, err error) {
+		err = d.features.reserve.Do(func() (err error) {
+			listener, err = Listen(ctx, d.config.socketPath())
+			return err
+		})
+		return listener, err
+	})
 }
 
 // Serve does what Run does, on a listener that the caller made instead of the
@@ -120,12 +124,25 @@ func (d *Driver) recoverState(ctx context.Context) error {
 	if err := d.staged.Recover(ctx); err != nil {
 		return err
 	}
+	if reader, ok := d.config.Backend.(backend.StagingReader); ok {
+		if err := d.staged.Heal(ctx, stagedBy(ctx, reader)); err != nil {
+			return err
+		}
+	}
 	if d.features.attaches {
 		if err := d.attached.Recover(ctx); err != nil {
 			return err
 		}
 	}
 	return d.published.Recover(ctx)
+}
+
+// stagedBy returns the staging of a volume as the backend knows it.
+func stagedBy(ctx context.Context, reader backend.StagingReader) func(backend.ID) (records.Staging, bool, error) {
+	return func(id backend.ID) (records.Staging, bool, error) {
+		staged, found, err := reader.StagedAs(ctx, id)
+		return records.Staging{Volume: id, Path: staged.Path, Type: staged.Capability.Type}, found, err
+	}
 }
 
 func (d *Driver) serveOn(ctx context.Context, listener net.Listener) error {
@@ -161,7 +178,7 @@ func (d *Driver) closeBackend() error {
 }
 
 func (d *Driver) newServer(log logr.Logger) *grpc.Server {
-	layers := inLayers(observe(log, d.calls, d.config.Metrics), toStatusInterceptor, recoverPanics, handSecrets)
+	layers := inLayers(observe(log, d.calls, d.config.Metrics), toStatusInterceptor, recoverPanics)
 	server := grpc.NewServer(grpc.UnaryInterceptor(layers), grpc.StreamInterceptor(streamed(layers)))
 	node := &nodeService{
 		nodeID:    d.config.NodeID,

@@ -2,15 +2,14 @@ package driver
 
 import (
 	"github.com/purser-csi/purser/internal/driver/backend"
-	"github.com/purser-csi/purser/internal/driver/inflight"
 )
 
 // exclusively runs an operation while it holds its claims. A busy object is an error at once. The
 // caller retries anyway, and calls that queued behind one that hangs would exhaust the driver.
 func exclusively[T any](
-	running *inflight.Table,
+	running *InFlight,
 	operation string,
-	claims []inflight.Claim,
+	claims []Claim,
 	run func() (T, error),
 ) (T, error) {
 	release, err := running.Start(operation, claims...)
@@ -26,9 +25,9 @@ func exclusively[T any](
 // snapshots and groups get a word in front, since they may have the id of a
 // volume.
 
-func aloneAll(objects ...string) (claims []inflight.Claim) {
+func aloneAll(objects ...string) (claims []Claim) {
 	for _, object := range objects {
-		claims = append(claims, inflight.Alone(object))
+		claims = append(claims, Alone(object))
 	}
 	return claims
 }
@@ -40,12 +39,12 @@ func groupObject(id string) string { return "group " + id }
 // sourceClaim returns the claims on the source of a new volume. A snapshot never changes, so many
 // volumes can be created from it at once. A volume changes, and only one call can freeze its
 // filesystem.
-func sourceClaim(source backend.Source) []inflight.Claim {
+func sourceClaim(source backend.Source) []Claim {
 	switch {
 	case source.Snapshot != backend.ID{}:
-		return []inflight.Claim{inflight.Shared(snapshotObject(source.Snapshot.String()))}
+		return []Claim{Shared(snapshotObject(source.Snapshot.String()))}
 	case source.Volume != backend.ID{}:
-		return []inflight.Claim{inflight.Alone(source.Volume.String())}
+		return []Claim{Alone(source.Volume.String())}
 	default:
 		return nil
 	}

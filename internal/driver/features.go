@@ -6,7 +6,8 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
-	"github.com/purser-csi/purser/internal/driver/zone"
+	"github.com/purser-csi/purser/internal/driver/records"
+	"github.com/purser-csi/purser/internal/driver/reserve"
 )
 
 // features are the optional interfaces of a backend, nil where it lacks one.
@@ -25,14 +26,14 @@ type features struct {
 	modifier     backend.Modifier
 	health       backend.HealthReader
 	snapshotter  backend.Snapshotter
-	cloner       backend.Cloner
 	grouper      backend.Grouper
 	surveyor     backend.Surveyor
 	limited      backend.Limited
 	particular   backend.Particular
-	ids          naming
-	location     location
-	zones        zones
+	// reserve is room for records in a full pool; nil for none.
+	reserve  *reserve.Reserve
+	location location
+	zones    zones
 	// attaches says that volumes are attached to a node before it uses them.
 	attaches bool
 }
@@ -58,14 +59,13 @@ func featuresOf(c Config) features {
 	}
 	f.limited, _ = b.(backend.Limited)
 	f.particular, _ = b.(backend.Particular)
-	f.ids.namer, _ = b.(backend.Namer)
-	if cloner, ok := b.(backend.Cloner); ok && cloner.CanClone() {
-		f.cloner = cloner
+	if reserved, ok := b.(backend.Reserved); ok {
+		f.reserve = reserved.Reserve()
 	}
-	local, _ := b.(backend.Local)
-	f.location = locationOf(c, local)
+	f.location = locationOf(c)
 	if len(c.Zones) > 0 {
-		f.zones = zones{names: zone.Names(c.Zones), store: zone.NewStore(filepath.Join(c.StateDir, "zones"), c.Zones)}
+		store := records.NewZoneStore(filepath.Join(c.StateDir, "zones"), c.Zones, f.reserve)
+		f.zones = zones{names: records.ZoneNames(c.Zones), store: store}
 	}
 	return f
 }
@@ -115,8 +115,8 @@ func (f features) controllerCapabilities() []*csi.ControllerServiceCapability {
 	add(f.expander != nil, csi.ControllerServiceCapability_RPC_EXPAND_VOLUME)
 	add(f.modifier != nil, csi.ControllerServiceCapability_RPC_MODIFY_VOLUME)
 	add(f.snapshotter != nil, csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT,
-		csi.ControllerServiceCapability_RPC_LIST_SNAPSHOTS, csi.ControllerServiceCapability_RPC_GET_SNAPSHOT)
-	add(f.cloner != nil, csi.ControllerServiceCapability_RPC_CLONE_VOLUME)
+		csi.ControllerServiceCapability_RPC_LIST_SNAPSHOTS, csi.ControllerServiceCapability_RPC_GET_SNAPSHOT,
+		csi.ControllerServiceCapability_RPC_CLONE_VOLUME)
 	add(f.health != nil, csi.ControllerServiceCapability_RPC_GET_VOLUME_HEALTH)
 	add(f.health != nil && f.lister != nil, csi.ControllerServiceCapability_RPC_LIST_VOLUME_HEALTH)
 	capabilities := make([]*csi.ControllerServiceCapability, 0, len(types))

@@ -37,9 +37,13 @@ func parsePath(field, path string) (string, error) {
 	case path == "":
 		return "", missing(field)
 	case !filepath.IsAbs(path):
-		return "", fault.Invalid.Errorf("%s %q: give an absolute path", field, path)
+		return "", fault.Invalid.Errorf("%s %.128q: give an absolute path", field, path)
 	case strings.ContainsRune(path, 0):
-		return "", fault.Invalid.Errorf("%s %q: a path cannot contain a zero byte", field, path)
+		return "", fault.Invalid.Errorf("%s %.128q: a path cannot contain a zero byte", field, path)
+	case len(path) > maxPath:
+		return "", fault.Invalid.Errorf(
+			"%s %.128q: has %d bytes, and a path can have %d", field, path, len(path), maxPath,
+		)
 	default:
 		return filepath.Clean(path), nil
 	}
@@ -51,9 +55,11 @@ func parseName(name string) (string, error) {
 	case name == "":
 		return "", missing("name")
 	case len(name) > maxString:
-		return "", fault.Invalid.Errorf("name %q: has %d bytes, the CSI spec allows %d", name, len(name), maxString)
+		return "", fault.Invalid.Errorf("name %.128q: has %d bytes, the CSI spec allows %d", name, len(name), maxString)
 	case strings.ContainsFunc(name, isBanned):
-		return "", fault.Invalid.Errorf("name %q: contains a control character that the CSI spec bans; remove it", name)
+		return "", fault.Invalid.Errorf(
+			"name %.128q: contains a control character that the CSI spec bans; remove it", name,
+		)
 	default:
 		return name, nil
 	}
@@ -132,6 +138,12 @@ func parseParameters(field string, parameters map[string]string) (map[string]str
 func parseCapabilities(capabilities []*csi.VolumeCapability) ([]backend.Capability, error) {
 	if len(capabilities) == 0 {
 		return nil, missing("volume_capabilities")
+	}
+	if len(capabilities) > maxCapabilities {
+		return nil, fault.Invalid.Errorf(
+			"volume_capabilities: %d given, and at most %d are possible; leave out what is not needed",
+			len(capabilities), maxCapabilities,
+		)
 	}
 	parsed := make([]backend.Capability, 0, len(capabilities))
 	for _, c := range capabilities {

@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-
-	"github.com/purser-csi/purser/internal/driver/inflight"
 )
 
 // groupServer is registered for a Grouper only; the rules are those of
@@ -13,7 +11,7 @@ import (
 type groupServer struct {
 	csi.UnimplementedGroupControllerServer
 	service *controllerService
-	running *inflight.Table
+	running *InFlight
 }
 
 func (s *groupServer) GroupControllerGetCapabilities(
@@ -29,13 +27,13 @@ func (s *groupServer) CreateVolumeGroupSnapshot(
 	ctx context.Context,
 	r *csi.CreateVolumeGroupSnapshotRequest,
 ) (*csi.CreateVolumeGroupSnapshotResponse, error) {
-	request, err := s.service.features.parseGroup(r)
+	request, err := parseGroup(r)
 	if err != nil {
 		return nil, err
 	}
 	claims := aloneAll(groupObject(request.ID.String()))
 	for _, source := range request.Sources {
-		claims = append(claims, inflight.Alone(source.String()))
+		claims = append(claims, Alone(source.String()))
 	}
 	return exclusively(
 		s.running,
@@ -63,7 +61,7 @@ func (s *groupServer) DeleteVolumeGroupSnapshot(
 	}
 	claims := aloneAll(groupObject(request.groupID))
 	for _, id := range request.snapshotIDs {
-		claims = append(claims, inflight.Alone(snapshotObject(id)))
+		claims = append(claims, Alone(snapshotObject(id)))
 	}
 	return exclusively(
 		s.running,

@@ -51,7 +51,7 @@ func (s *controllerService) capacity(ctx context.Context, w wish) (capacity, err
 		return capacity{}, err
 	}
 	var r capacity
-	if r.available, err = s.available(ctx, w.parameters); err != nil {
+	if r.available, err = s.features.pool.Available(ctx); err != nil {
 		return r, err
 	}
 	r.available = s.features.zones.bound(r.available, w.zones)
@@ -62,16 +62,9 @@ func (s *controllerService) capacity(ctx context.Context, w wish) (capacity, err
 	return r, err
 }
 
-func (s *controllerService) available(ctx context.Context, parameters map[string]string) (int64, error) {
-	if pool, is := s.features.pool.(backend.ClassPool); is {
-		return pool.AvailableFor(ctx, parameters)
-	}
-	return s.features.pool.Available(ctx)
-}
-
 // health asks the backend about one volume.
 func (s *controllerService) health(ctx context.Context, volumeID string) (*csi.VolumeHealth, error) {
-	id, err := s.features.ids.parse(volumeID)
+	id, err := backend.ParseID(volumeID)
 	if err != nil {
 		return nil, err
 	}

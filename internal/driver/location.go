@@ -8,25 +8,23 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
-	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
 // location is the topology of the volumes of this driver: all its segments hold for each volume and
-// for this node. If it is empty, all nodes reach the volumes, or the topology is not reported.
+// for this node. If it is empty, the topology is not reported.
 type location map[string]string
 
 // locationOf merges the segments that the operator gave with that of the node.
-// The key of the node is that of Config.TopologyKey; isLocal says that volumes
-// exist on this node only.
-func locationOf(c Config, local backend.Local) location {
+// The key of the node is that of Config.TopologyKey.
+func locationOf(c Config) location {
 	l := location{}
 	maps.Copy(l, c.Topology)
 	if len(c.Zones) > 0 { // the node of this driver is in the first zone, volumes are in any
 		l[ZoneKey] = c.Zones[0].Name
 		return l
 	}
-	if c.TopologyKey != "" && local != nil && local.IsLocal() {
+	if c.TopologyKey != "" {
 		l[c.TopologyKey] = c.NodeID
 	}
 	return l
@@ -69,7 +67,8 @@ func (l location) check(r *csi.TopologyRequirement) error {
 	}
 	if !l.matters() {
 		return fault.Invalid.Errorf(
-			"accessibility_requirements: this driver does not advertise VOLUME_ACCESSIBILITY_CONSTRAINTS; leave them out",
+			"accessibility_requirements: this driver does not advertise VOLUME_ACCESSIBILITY_CONSTRAINTS; leave them " +
+				"out",
 		)
 	}
 	wanted := r.GetRequisite()
@@ -103,5 +102,6 @@ func nodeIDMistake(key, nodeID string) string {
 		return ""
 	}
 	return fmt.Sprintf("volumes are tied to this node by the topology %s, whose values have at most 63 letters, "+
-		"digits, dots, dashes and underscores, with a letter or digit at both ends; choose another id or turn topology off", key)
+		"digits, dots, dashes and underscores, with a letter or digit at both ends; choose another id or turn "+
+		"topology off", key)
 }

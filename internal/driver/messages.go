@@ -14,7 +14,7 @@ func (f features) message(v backend.Volume) *csi.Volume {
 		at = f.zones.topologies(v.ID)
 	}
 	return &csi.Volume{
-		VolumeId: v.ID.String(), CapacityBytes: v.CapacityBytes, VolumeContext: v.Context,
+		VolumeId: v.ID.String(), CapacityBytes: v.CapacityBytes,
 		ContentSource: sourceMessage(v.Source), AccessibleTopology: at,
 	}
 }
@@ -36,8 +36,8 @@ func sourceMessage(source backend.Source) *csi.VolumeContentSource {
 
 func snapshotMessage(s backend.Snapshot) *csi.Snapshot {
 	return &csi.Snapshot{
-		SnapshotId: s.ID.String(), SourceVolumeId: s.Source.String(), SizeBytes: s.SizeBytes,
-		CreationTime: timestamppb.New(s.Created), ReadyToUse: s.Ready, GroupSnapshotId: s.Group,
+		SnapshotId: s.ID.String(), SourceVolumeId: s.Source.String(), SizeBytes: s.LeastSource(),
+		CreationTime: timestamppb.New(s.Created), ReadyToUse: true, GroupSnapshotId: s.Group,
 	}
 }
 
@@ -49,7 +49,6 @@ func groupMessage(g backend.Group) *csi.VolumeGroupSnapshot {
 	}
 	for _, s := range g.Snapshots {
 		m.Snapshots = append(m.Snapshots, snapshotMessage(s))
-		m.ReadyToUse = m.ReadyToUse && s.Ready
 	}
 	return m
 }

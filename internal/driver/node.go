@@ -6,7 +6,6 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
-	"github.com/purser-csi/purser/internal/driver/inflight"
 )
 
 // nodeServer parses messages and claims volumes and targets; nodeService has
@@ -14,7 +13,7 @@ import (
 type nodeServer struct {
 	csi.UnimplementedNodeServer
 	service *nodeService
-	running *inflight.Table
+	running *InFlight
 }
 
 // NodeStageVolume claims the volume and the path.

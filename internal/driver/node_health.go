@@ -23,7 +23,7 @@ func (s *nodeServer) NodeGetVolumeHealth(
 	if err != nil {
 		return nil, err
 	}
-	id, err := s.service.features.ids.parse(text)
+	id, err := backend.ParseID(text)
 	if err != nil {
 		return nil, err
 	}

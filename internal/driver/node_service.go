@@ -6,8 +6,9 @@ import (
 
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/fault"
-	"github.com/purser-csi/purser/internal/driver/publication"
-	"github.com/purser-csi/purser/internal/driver/staging"
+
+	"github.com/purser-csi/purser/internal/driver/records"
+	"github.com/purser-csi/purser/internal/driver/reserve"
 	"github.com/purser-csi/purser/internal/mount"
 )
 
@@ -18,15 +19,15 @@ type nodeService struct {
 	rules     backend.Rules
 	features  features
 	mounter   mount.Mounter
-	published *publication.Store
-	staged    *staging.Store
+	published *records.PublicationStore
+	staged    *records.StagingStore
 }
 
 // isNode implements nodeUse.
 func (s *nodeService) isNode(id string) bool { return id == s.nodeID }
 
 func (s *nodeService) publish(ctx context.Context, r publishing) error {
-	id, err := s.features.ids.parse(r.volumeID)
+	id, err := backend.ParseID(r.volumeID)
 	if err != nil {
 		return err
 	}
@@ -37,7 +38,7 @@ func (s *nodeService) publish(ctx context.Context, r publishing) error {
 	if err != nil {
 		return err
 	}
-	want := publication.Record{
+	want := records.Publication{
 		Volume: id, Target: r.target, Source: source,
 		Type: r.capability.Type, Mode: r.capability.Mode, FSType: r.capability.FSType, ReadOnly: r.readOnly,
 	}
@@ -77,7 +78,7 @@ func (s *nodeService) source(ctx context.Context, id backend.ID) (string, error)
 }
 
 // mayPublish gathers what is published and lets mayRepeat and mayShare decide.
-func (s *nodeService) mayPublish(ctx context.Context, want publication.Record) error {
+func (s *nodeService) mayPublish(ctx context.Context, want records.Publication) error {
 	have, found, err := s.published.LiveAt(ctx, want.Target)
 	if err != nil {
 		return err
@@ -92,15 +93,15 @@ func (s *nodeService) mayPublish(ctx context.Context, want publication.Record) e
 	return mayShare(others, want)
 }
 
-// make writes the record and then mounts the volume, see package publication.
-func (s *nodeService) make(want publication.Record) error {
+// make writes the record and then mounts the volume, see package records.
+func (s *nodeService) make(want records.Publication) error {
 	_, repeated := s.published.At(want.Target)
 	if !repeated {
 		if err := s.published.Put(want); err != nil {
-			return fault.Internal.Errorf("publish volume %q: %w", want.Volume, err)
+			return fault.KindOf(err).Errorf("publish volume %q: %w", want.Volume, err)
 		}
 	}
-	err := s.mounter.Bind(want.Source, want.Target, want.Access())
+	err := s.features.reserve.Do(func() error { return s.mounter.Bind(want.Source, want.Target, want.Access()) })
 	if err == nil {
 		return nil
 	}
@@ -119,7 +120,7 @@ func (s *nodeService) unpublish(ctx context.Context, p place) error {
 	}
 	if have.Volume.String() != p.volumeID {
 		return fault.InUse.Errorf(
-			"target_path %q: volume %q is published there, not %q; nothing was changed",
+			"target_path %q: volume %q is published there, not %.128q; nothing was changed",
 			p.path,
 			have.Volume,
 			p.volumeID,
@@ -139,7 +140,7 @@ func (s *nodeService) undo(id backend.ID, target string) error {
 // mount did not survive. It removes only a mount that certainly shows this volume, and an empty
 // directory or file, which an interrupted publication leaves.
 func (s *nodeService) unpublishUnrecorded(ctx context.Context, p place) error {
-	id, err := s.features.ids.parse(p.volumeID)
+	id, err := backend.ParseID(p.volumeID)
 	source := ""
 	if err == nil {
 		source, err = s.source(ctx, id)
@@ -164,7 +165,7 @@ func (s *nodeService) unpublishUnrecorded(ctx context.Context, p place) error {
 		return err
 	default:
 		return fault.InUse.Errorf(
-			"target_path %q is no publication of volume %q and stays as it is: %w",
+			"target_path %q is no publication of volume %.128q and stays as it is: %w",
 			p.path,
 			p.volumeID,
 			removal,
@@ -175,7 +176,7 @@ func (s *nodeService) unpublishUnrecorded(ctx context.Context, p place) error {
 // usage checks the mount and not the record, since it has to report what is at the path
 // ("NodeGetVolumeStats Errors": NOT_FOUND for a wrong path).
 func (s *nodeService) usage(ctx context.Context, p place) ([]backend.Usage, error) {
-	id, err := s.features.ids.parse(p.volumeID)
+	id, err := backend.ParseID(p.volumeID)
 	if err != nil {
 		return nil, err
 	}
@@ -214,10 +215,12 @@ func mountFault(volumeID string, err error) error {
 	switch {
 	case errors.Is(err, mount.ErrNoParent):
 		// "The CO SHALL ensure that the parent directory of this path exists".
-		return fault.Unready.Errorf("volume %q: %w; create it first", volumeID, err)
+		return fault.Unready.Errorf("volume %.128q: %w; create it first", volumeID, err)
 	case errors.Is(err, mount.ErrOccupied), errors.Is(err, mount.ErrBusy):
-		return fault.InUse.Errorf("volume %q: %w", volumeID, err)
+		return fault.InUse.Errorf("volume %.128q: %w", volumeID, err)
+	case reserve.IsFull(err):
+		return fault.Exhausted.Errorf("volume %.128q: %w; free some space or inodes there", volumeID, err)
 	default:
-		return fault.Internal.Errorf("volume %q: %w", volumeID, err)
+		return fault.Internal.Errorf("volume %.128q: %w", volumeID, err)
 	}
 }

@@ -28,7 +28,7 @@ const (
 func observe(log logr.Logger, calls *Counter, metrics *telemetry.Served) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 		method := path.Base(info.FullMethod)
-		log := log.WithValues("method", method, "volume", volumeIn(request))
+		log := log.WithValues("method", method, "volume", fault.Clip(volumeIn(request), maxString))
 		log.V(levelRequest).Info("CSI request", "request", redacted{request})
 		start := time.Now()
 		end := metrics.Begin(method)

@@ -26,7 +26,7 @@ const (
 
 // parsePage refuses tokens that this driver did not give out ("ListVolumes
 // Errors": ABORTED).
-func (n naming) parsePage(token string, maxEntries int32) (page, error) {
+func parsePage(token string, maxEntries int32) (page, error) {
 	if maxEntries < 0 {
 		return page{}, fault.Invalid.Errorf("max_entries %d: must not be negative", maxEntries)
 	}
@@ -38,7 +38,7 @@ func (n naming) parsePage(token string, maxEntries int32) (page, error) {
 		return page{size: size}, nil
 	}
 	text, isToken := strings.CutPrefix(token, tokenPrefix)
-	id, err := n.parse(text)
+	id, err := backend.ParseID(text)
 	if !isToken || err != nil {
 		return page{}, fault.BadToken.Errorf(
 			"starting_token %.128q: not a token of this driver; start again without one",

@@ -74,7 +74,7 @@ func TestPagesCoverTheList(t *testing.T) {
 		size := rapid.Int32Range(0, 7).Draw(t, "size")
 		var got []string
 		for token, pages := "", 0; ; pages++ {
-			p, err := naming{}.parsePage(token, size)
+			p, err := parsePage(token, size)
 			if err != nil || pages > len(names) {
 				t.Fatalf("page %d with token %q: %v", pages, token, err)
 			}

@@ -125,7 +125,7 @@ func TestUnpublishOfAVolumeInUse(t *testing.T) {
 	}
 }
 
-// silent fails every read of a mounted filesystem, which may be one whose cluster is unreachable.
+// silent fails every read of a mounted filesystem, which may hang.
 type silent struct {
 	mount.BindMounter
 	t *testing.T

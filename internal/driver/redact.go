@@ -4,11 +4,16 @@ import (
 	"github.com/kubernetes-csi/csi-lib-utils/protosanitizer"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
 // redacted is a request without its secrets, for the log. The text is computed only when it is
 // written.
 type redacted struct{ request any }
+
+// maxLogged bounds a request in the log, at any verbosity.
+const maxLogged = 4 << 10
 
 const stripped = "***stripped***"
 
@@ -22,11 +27,11 @@ const tokensKey = "csi.storage.k8s.io/serviceAccount.tokens"
 func (r redacted) String() string {
 	message, ok := r.request.(proto.Message)
 	if !ok {
-		return protosanitizer.StripSecrets(r.request).String()
+		return fault.Clip(protosanitizer.StripSecrets(r.request).String(), maxLogged)
 	}
 	clone := proto.Clone(message)
 	strip(clone.ProtoReflect())
-	return protosanitizer.StripSecrets(clone).String()
+	return fault.Clip(protosanitizer.StripSecrets(clone).String(), maxLogged)
 }
 
 func strip(message protoreflect.Message) {

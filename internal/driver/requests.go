@@ -38,10 +38,10 @@ func (f features) parseCreate(r *csi.CreateVolumeRequest) (backend.Request, erro
 	if err := f.location.check(r.GetAccessibilityRequirements()); err != nil && !f.zones.exist() {
 		return backend.Request{}, err
 	}
-	id, err := f.ids.volume(name, parameters)
 	return backend.Request{
-		ID: id, Name: name, Size: size, Capabilities: capabilities, Parameters: parameters, Mutable: mutable, Source: source,
-	}, err
+		ID: backend.IDOf(name), Name: name, Size: size, Capabilities: capabilities,
+		Parameters: parameters, Mutable: mutable, Source: source,
+	}, nil
 }
 
 // parseMutable lets the backend check mutable parameters before the volume is created or changed.
@@ -51,7 +51,8 @@ func (f features) parseMutable(parameters map[string]string) (map[string]string,
 	}
 	if f.modifier == nil {
 		return nil, fault.Invalid.Errorf(
-			"mutable_parameters: this driver does not advertise MODIFY_VOLUME; leave them out (no volumeAttributesClassName in the claim)",
+			"mutable_parameters: this driver does not advertise MODIFY_VOLUME; leave them out (no " +
+				"volumeAttributesClassName in the claim)",
 		)
 	}
 	own, err := parseParameters("mutable_parameters", parameters)
@@ -75,20 +76,23 @@ func (f features) parseSource(source *csi.VolumeContentSource) (backend.Source, 
 	case *csi.VolumeContentSource_Volume:
 		return f.parseVolumeSource(from.Volume.GetVolumeId())
 	default:
-		return backend.Source{}, fault.Invalid.Errorf("volume_content_source: %T is not known to this driver; give a snapshot or a volume", from)
+		return backend.Source{}, fault.Invalid.Errorf(
+			"volume_content_source: %T is not known to this driver; give a snapshot or a volume", from,
+		)
 	}
 }
 
 func (f features) parseSnapshotSource(text string) (backend.Source, error) {
 	if f.snapshotter == nil {
 		return backend.Source{}, fault.Invalid.Errorf(
-			"volume_content_source: this driver does not advertise CREATE_DELETE_SNAPSHOT; leave it out (no dataSource in the claim)",
+			"volume_content_source: this driver does not advertise CREATE_DELETE_SNAPSHOT; leave it out (no " +
+				"dataSource in the claim)",
 		)
 	}
 	if text == "" {
 		return backend.Source{}, missing("volume_content_source.snapshot.snapshot_id")
 	}
-	id, err := f.ids.parse(text)
+	id, err := backend.ParseID(text)
 	if err != nil {
 		return backend.Source{}, noSuchSnapshot(text)
 	}
@@ -96,15 +100,16 @@ func (f features) parseSnapshotSource(text string) (backend.Source, error) {
 }
 
 func (f features) parseVolumeSource(text string) (backend.Source, error) {
-	if f.cloner == nil {
+	if f.snapshotter == nil {
 		return backend.Source{}, fault.Invalid.Errorf(
-			"volume_content_source: this driver does not advertise CLONE_VOLUME; leave it out (no dataSource in the claim)",
+			"volume_content_source: this driver does not advertise CLONE_VOLUME; leave it out (no dataSource in the " +
+				"claim)",
 		)
 	}
 	if text == "" {
 		return backend.Source{}, missing("volume_content_source.volume.volume_id")
 	}
-	id, err := f.ids.parse(text)
+	id, err := backend.ParseID(text)
 	return backend.Source{Volume: id}, err
 }
 

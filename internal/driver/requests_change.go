@@ -38,7 +38,7 @@ type change struct {
 	mutable  map[string]string
 }
 
-func (f features) parseModify(r *csi.ControllerModifyVolumeRequest) (change, error) {
+func parseModify(r *csi.ControllerModifyVolumeRequest) (change, error) {
 	id, err := parseVolumeID(r.GetVolumeId())
 	if err != nil {
 		return change{}, err
@@ -49,7 +49,7 @@ func (f features) parseModify(r *csi.ControllerModifyVolumeRequest) (change, err
 
 // parseSnapshot gives fault.NotFound for a source that this driver cannot have
 // made.
-func (f features) parseSnapshot(r *csi.CreateSnapshotRequest) (backend.SnapshotRequest, error) {
+func parseSnapshot(r *csi.CreateSnapshotRequest) (backend.SnapshotRequest, error) {
 	name, err := parseName(r.GetName())
 	if err != nil {
 		return backend.SnapshotRequest{}, err
@@ -59,18 +59,18 @@ func (f features) parseSnapshot(r *csi.CreateSnapshotRequest) (backend.SnapshotR
 	}
 	if r.GetAccessibilityRequirements() != nil {
 		return backend.SnapshotRequest{}, fault.Invalid.Errorf(
-			"accessibility_requirements: this driver does not advertise SNAPSHOT_ACCESSIBILITY_CONSTRAINTS; leave them out")
+			"accessibility_requirements: this driver does not advertise SNAPSHOT_ACCESSIBILITY_CONSTRAINTS; leave " +
+				"them out")
 	}
 	parameters, err := parseParameters("parameters", r.GetParameters())
 	if err != nil {
 		return backend.SnapshotRequest{}, err
 	}
-	source, err := f.ids.parse(r.GetSourceVolumeId())
+	source, err := backend.ParseID(r.GetSourceVolumeId())
 	if err != nil {
 		return backend.SnapshotRequest{}, err
 	}
-	id, err := f.ids.snapshot(name, source)
-	return backend.SnapshotRequest{ID: id, Name: name, Source: source, Parameters: parameters}, err
+	return backend.SnapshotRequest{ID: backend.IDOf(name), Name: name, Source: source, Parameters: parameters}, nil
 }
 
 func parseSnapshotID(text string) (string, error) {
@@ -85,7 +85,7 @@ func noSuchSnapshot(id string) error {
 }
 
 // parseGroup sorts the sources: their order says nothing.
-func (f features) parseGroup(r *csi.CreateVolumeGroupSnapshotRequest) (backend.GroupRequest, error) {
+func parseGroup(r *csi.CreateVolumeGroupSnapshotRequest) (backend.GroupRequest, error) {
 	name, err := parseName(r.GetName())
 	if err != nil {
 		return backend.GroupRequest{}, err
@@ -97,9 +97,9 @@ func (f features) parseGroup(r *csi.CreateVolumeGroupSnapshotRequest) (backend.G
 	if err != nil {
 		return backend.GroupRequest{}, err
 	}
-	g := backend.GroupRequest{Name: name, Parameters: parameters}
+	g := backend.GroupRequest{ID: backend.IDOf(name), Name: name, Parameters: parameters}
 	for _, text := range r.GetSourceVolumeIds() {
-		id, err := f.ids.parse(text)
+		id, err := backend.ParseID(text)
 		if err != nil {
 			return backend.GroupRequest{}, err
 		}
@@ -112,8 +112,7 @@ func (f features) parseGroup(r *csi.CreateVolumeGroupSnapshotRequest) (backend.G
 			duplicates,
 		)
 	}
-	g.ID, err = f.ids.group(name, g.Sources)
-	return g, err
+	return g, nil
 }
 
 func compareIDs(a, b backend.ID) int { return strings.Compare(a.String(), b.String()) }

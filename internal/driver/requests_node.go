@@ -84,7 +84,7 @@ func parseStage(r *csi.NodeStageVolumeRequest) (backend.Staging, string, error) 
 		return backend.Staging{}, "", err
 	}
 	capability, err := parseCapability("volume_capability", r.GetVolumeCapability())
-	return backend.Staging{Path: path, Capability: capability, VolumeContext: r.GetVolumeContext()}, id, err
+	return backend.Staging{Path: path, Capability: capability}, id, err
 }
 
 func parseUnstage(r *csi.NodeUnstageVolumeRequest) (place, error) {

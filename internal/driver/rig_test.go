@@ -20,8 +20,8 @@ import (
 
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/directory"
-	"github.com/purser-csi/purser/internal/driver/inflight"
-	"github.com/purser-csi/purser/internal/driver/zone"
+
+	"github.com/purser-csi/purser/internal/driver/records"
 	"github.com/purser-csi/purser/internal/mount"
 )
 
@@ -54,7 +54,7 @@ type settings struct {
 	topologyKey string
 	topology    map[string]string
 	attach      Attach
-	zones       []zone.Zone
+	zones       []records.Zone
 }
 
 // newRig serves directories with symbolic links, so that it works without root. Tests of real
@@ -79,7 +79,7 @@ func newRig(t *testing.T, with settings) *rig {
 		t.Fatal(err)
 	}
 	if with.now != nil {
-		d.running = inflight.NewTable(with.now)
+		d.running = NewInFlight(with.now)
 	}
 	r := &rig{driver: d, state: with.state, targets: t.TempDir()}
 	r.serve(t, with.log)

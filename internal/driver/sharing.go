@@ -3,7 +3,7 @@ package driver
 import (
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/fault"
-	"github.com/purser-csi/purser/internal/driver/publication"
+	"github.com/purser-csi/purser/internal/driver/records"
 )
 
 // This file is the table "second NodePublishVolume on the same volume on the
@@ -11,7 +11,7 @@ import (
 // SINGLE_NODE_MULTI_WRITER. Both functions are pure.
 
 // mayRepeat decides the columns T1=T2: the target shows something already.
-func mayRepeat(have, want publication.Record) error {
+func mayRepeat(have, want records.Publication) error {
 	switch {
 	case have.Volume != want.Volume:
 		// The CO SHALL ensure uniqueness of target_path per volume.
@@ -30,11 +30,12 @@ func mayRepeat(have, want publication.Record) error {
 
 // mayShare decides the columns T1!=T2. Both publications must allow a second target: one that was
 // made as the only one stays the only one.
-func mayShare(others []publication.Record, want publication.Record) error {
+func mayShare(others []records.Publication, want records.Publication) error {
 	for _, have := range others {
 		if !have.Mode.AllowsSeveralTargets() || !want.Mode.AllowsSeveralTargets() {
 			return fault.InUse.Errorf(
-				"volume %q is published at %q as %s, which excludes %q as %s; unpublish it first, or use an access mode for several targets",
+				"volume %q is published at %q as %s, which excludes %q as %s; unpublish it first, or use an access "+
+					"mode for several targets",
 				want.Volume,
 				have.Target,
 				have.Arguments(),
@@ -46,7 +47,8 @@ func mayShare(others []publication.Record, want publication.Record) error {
 		// does not make the device read-only.
 		if want.Type == backend.Block && have.Access() != want.Access() {
 			return fault.InUse.Errorf(
-				"volume %q is published at %q as %s, and a block volume cannot be read-only at one path and writable at another; unpublish it first",
+				"volume %q is published at %q as %s, and a block volume cannot be read-only at one path and writable "+
+					"at another; unpublish it first",
 				want.Volume,
 				have.Target,
 				have.Arguments(),

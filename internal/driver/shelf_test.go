@@ -24,7 +24,6 @@ type shelf struct {
 	problems  map[backend.ID]string
 	// failing are errors that the named method gives once.
 	failing map[string]error
-	secrets map[string]backend.Secrets
 	// extents are what snapshots hold; surveying is called before they are
 	// visited.
 	extents   map[backend.ID][]backend.Extent
@@ -36,14 +35,13 @@ func newShelf() *shelf {
 	return &shelf{
 		volumes: map[backend.ID]backend.Volume{}, snapshots: map[backend.ID]backend.Snapshot{}, groups: map[backend.ID]backend.Group{},
 		mutable: map[backend.ID]map[string]string{}, staged: map[backend.ID]string{}, problems: map[backend.ID]string{},
-		failing: map[string]error{}, secrets: map[string]backend.Secrets{}, extents: map[backend.ID][]backend.Extent{},
+		failing: map[string]error{}, extents: map[backend.ID][]backend.Extent{},
 	}
 }
 
 // enter counts a call and gives the error that is due.
-func (s *shelf) enter(ctx context.Context, method string) error {
+func (s *shelf) enter(method string) error {
 	s.calls = append(s.calls, method)
-	s.secrets[method] = backend.SecretsOf(ctx)
 	err := s.failing[method]
 	delete(s.failing, method)
 	return err
@@ -63,15 +61,15 @@ func (s *shelf) CheckParameters(parameters map[string]string) error {
 	return nil
 }
 
-func (s *shelf) Create(ctx context.Context, r backend.Request) (backend.Volume, error) {
+func (s *shelf) Create(_ context.Context, r backend.Request) (backend.Volume, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.enter(ctx, "Create"); err != nil {
+	if err := s.enter("Create"); err != nil {
 		return backend.Volume{}, err
 	}
 	v := backend.Volume{
 		ID: r.ID, Name: r.Name, CapacityBytes: max(r.Size.Required, 1), Capabilities: r.Capabilities,
-		Parameters: r.Parameters, Source: r.Source, Context: map[string]string{"made": "here"},
+		Parameters: r.Parameters, Source: r.Source,
 	}
 	s.volumes[r.ID], s.mutable[r.ID] = v, r.Mutable
 	return v, nil
@@ -86,11 +84,11 @@ func (s *shelf) Get(_ context.Context, id backend.ID) (backend.Volume, error) {
 	return backend.Volume{}, backend.NoSuchVolume(id.String())
 }
 
-func (s *shelf) Delete(ctx context.Context, id backend.ID) error {
+func (s *shelf) Delete(_ context.Context, id backend.ID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.volumes, id)
-	return s.enter(ctx, "Delete")
+	return s.enter("Delete")
 }
 
 func (s *shelf) List(context.Context) ([]backend.ID, error) {
@@ -112,10 +110,10 @@ func (s *shelf) Usage(_ context.Context, _ backend.ID, path string) ([]backend.U
 	return []backend.Usage{{Unit: backend.Bytes, Total: int64(len(path))}}, nil
 }
 
-func (s *shelf) Stage(ctx context.Context, r backend.Staging) error {
+func (s *shelf) Stage(_ context.Context, r backend.Staging) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.enter(ctx, "Stage"); err != nil {
+	if err := s.enter("Stage"); err != nil {
 		return err
 	}
 	if _, found := s.volumes[r.Volume]; !found {
@@ -125,10 +123,10 @@ func (s *shelf) Stage(ctx context.Context, r backend.Staging) error {
 	return nil
 }
 
-func (s *shelf) Unstage(ctx context.Context, id backend.ID, path string) error {
+func (s *shelf) Unstage(_ context.Context, id backend.ID, path string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.enter(ctx, "Unstage"); err != nil {
+	if err := s.enter("Unstage"); err != nil {
 		return err
 	}
 	if s.staged[id] == path {
@@ -164,12 +162,10 @@ func (s *shelf) CheckVolume(_ context.Context, id backend.ID, c backend.Capabili
 
 func (s *shelf) MaxVolumesPerNode() int64 { return 7 }
 
-func (s *shelf) IsLocal() bool { return true }
-
-func (s *shelf) Expand(ctx context.Context, id backend.ID, size backend.Range) (backend.Expansion, error) {
+func (s *shelf) Expand(_ context.Context, id backend.ID, size backend.Range) (backend.Expansion, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.enter(ctx, "Expand"); err != nil {
+	if err := s.enter("Expand"); err != nil {
 		return backend.Expansion{}, err
 	}
 	v := s.volumes[id]
@@ -178,10 +174,10 @@ func (s *shelf) Expand(ctx context.Context, id backend.ID, size backend.Range) (
 	return backend.Expansion{CapacityBytes: v.CapacityBytes, NodeMustExpand: true}, nil
 }
 
-func (s *shelf) NodeExpand(ctx context.Context, e backend.NodeExpansion) (int64, error) {
+func (s *shelf) NodeExpand(_ context.Context, e backend.NodeExpansion) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.volumes[e.Volume].CapacityBytes, s.enter(ctx, "NodeExpand "+string(e.Access)+" "+e.StagingPath)
+	return s.volumes[e.Volume].CapacityBytes, s.enter("NodeExpand " + string(e.Access) + " " + e.StagingPath)
 }
 
 func (s *shelf) CheckMutable(mutable map[string]string) error {
@@ -191,11 +187,11 @@ func (s *shelf) CheckMutable(mutable map[string]string) error {
 	return nil
 }
 
-func (s *shelf) Modify(ctx context.Context, id backend.ID, mutable map[string]string) error {
+func (s *shelf) Modify(_ context.Context, id backend.ID, mutable map[string]string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mutable[id] = mutable
-	return s.enter(ctx, "Modify")
+	return s.enter("Modify")
 }
 
 func (s *shelf) Health(_ context.Context, id backend.ID) (string, error) {
@@ -210,12 +206,10 @@ func (s *shelf) Health(_ context.Context, id backend.ID) (string, error) {
 	return s.problems[id], nil
 }
 
-func (s *shelf) CanClone() bool { return true }
-
-func (s *shelf) CreateSnapshot(ctx context.Context, r backend.SnapshotRequest) (backend.Snapshot, error) {
+func (s *shelf) CreateSnapshot(_ context.Context, r backend.SnapshotRequest) (backend.Snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.enter(ctx, "CreateSnapshot"); err != nil {
+	if err := s.enter("CreateSnapshot"); err != nil {
 		return backend.Snapshot{}, err
 	}
 	if has := s.volumes[r.Source].CapacityBytes; has != r.SourceBytes {
@@ -226,7 +220,7 @@ func (s *shelf) CreateSnapshot(ctx context.Context, r backend.SnapshotRequest) (
 
 func (s *shelf) snapshot(id backend.ID, name string, source backend.ID, group string) backend.Snapshot {
 	s.snapshots[id] = backend.Snapshot{
-		ID: id, Name: name, Source: source, SizeBytes: s.volumes[source].CapacityBytes, Ready: true, Group: group, Created: time.Unix(1, 0),
+		ID: id, Name: name, Source: source, SizeBytes: s.volumes[source].CapacityBytes, Group: group, Created: time.Unix(1, 0),
 	}
 	return s.snapshots[id]
 }
@@ -240,11 +234,11 @@ func (s *shelf) GetSnapshot(_ context.Context, id backend.ID) (backend.Snapshot,
 	return backend.Snapshot{}, noSuchSnapshot(id.String())
 }
 
-func (s *shelf) DeleteSnapshot(ctx context.Context, id backend.ID) error {
+func (s *shelf) DeleteSnapshot(_ context.Context, id backend.ID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.snapshots, id)
-	return s.enter(ctx, "DeleteSnapshot")
+	return s.enter("DeleteSnapshot")
 }
 
 func (s *shelf) ListSnapshots(context.Context) ([]backend.ID, error) {
@@ -253,7 +247,7 @@ func (s *shelf) ListSnapshots(context.Context) ([]backend.ID, error) {
 	return slices.SortedFunc(maps.Keys(s.snapshots), compareIDs), nil
 }
 
-func (s *shelf) CreateGroup(ctx context.Context, r backend.GroupRequest) (backend.Group, error) {
+func (s *shelf) CreateGroup(_ context.Context, r backend.GroupRequest) (backend.Group, error) {
 	for key := range r.Parameters { // as the backends
 		return backend.Group{}, fault.Invalid.Errorf("parameters: %q is not known", key)
 	}
@@ -266,7 +260,7 @@ func (s *shelf) CreateGroup(ctx context.Context, r backend.GroupRequest) (backen
 	}
 	slices.SortFunc(g.Snapshots, func(a, b backend.Snapshot) int { return cmp.Compare(a.Name, b.Name) })
 	s.groups[r.ID] = g
-	return g, s.enter(ctx, "CreateGroup")
+	return g, s.enter("CreateGroup")
 }
 
 func (s *shelf) GetGroup(_ context.Context, id backend.ID) (backend.Group, error) {
@@ -278,12 +272,12 @@ func (s *shelf) GetGroup(_ context.Context, id backend.ID) (backend.Group, error
 	return backend.Group{}, fault.NotFound.Errorf("group %q does not exist", id)
 }
 
-func (s *shelf) DeleteGroup(ctx context.Context, id backend.ID) error {
+func (s *shelf) DeleteGroup(_ context.Context, id backend.ID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, snapshot := range s.groups[id].Snapshots {
 		delete(s.snapshots, snapshot.ID)
 	}
 	delete(s.groups, id)
-	return s.enter(ctx, "DeleteGroup")
+	return s.enter("DeleteGroup")
 }

@@ -8,15 +8,15 @@ import (
 
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/fault"
-	"github.com/purser-csi/purser/internal/driver/publication"
-	"github.com/purser-csi/purser/internal/driver/staging"
+
+	"github.com/purser-csi/purser/internal/driver/records"
 	"github.com/purser-csi/purser/internal/mount"
 )
 
-// stage writes the record first, see package staging. The next call for the volume removes the
+// stage writes the record first, see package records. The next call for the volume removes the
 // remains of a failed stage.
 func (s *nodeService) stage(ctx context.Context, volumeID string, r backend.Staging) error {
-	id, err := s.features.ids.parse(volumeID)
+	id, err := backend.ParseID(volumeID)
 	if err != nil {
 		return err
 	}
@@ -24,7 +24,7 @@ func (s *nodeService) stage(ctx context.Context, volumeID string, r backend.Stag
 	if err := s.rules.CheckCapability(r.Capability); err != nil {
 		return exceeds(id, err)
 	}
-	want := staging.Record{
+	want := records.Staging{
 		Volume: id,
 		Path:   r.Path,
 		Type:   r.Capability.Type,
@@ -35,14 +35,14 @@ func (s *nodeService) stage(ctx context.Context, volumeID string, r backend.Stag
 		return err
 	}
 	if err := s.staged.Put(want); err != nil {
-		return fault.Internal.Errorf("stage volume %q: %w", id, err)
+		return fault.KindOf(err).Errorf("stage volume %q: %w", id, err)
 	}
 	return s.features.stager.Stage(ctx, r)
 }
 
 // mayStage compares the request with the staged volume. A repeated request is passed to the backend
 // again, since the volume may be only partly staged.
-func (s *nodeService) mayStage(ctx context.Context, want staging.Record) error {
+func (s *nodeService) mayStage(ctx context.Context, want records.Staging) error {
 	have, found, err := s.staged.Of(want.Volume)
 	if err != nil || !found {
 		return err
@@ -86,7 +86,7 @@ func (s *nodeService) liveStaging(ctx context.Context, id backend.ID) (live bool
 
 // unstage treats an id that no volume can have like a volume that is not staged.
 func (s *nodeService) unstage(ctx context.Context, p place) error {
-	id, err := s.features.ids.parse(p.volumeID)
+	id, err := backend.ParseID(p.volumeID)
 	if err != nil {
 		logr.FromContextOrDiscard(ctx).Info("Nothing to unstage: this driver makes no such ids")
 		return nil
@@ -122,7 +122,7 @@ func (s *nodeService) notPublished(ctx context.Context, id backend.ID) error {
 	return nil
 }
 
-func targets(records []publication.Record) string {
+func targets(records []records.Publication) string {
 	paths := make([]string, 0, len(records))
 	for _, record := range records {
 		paths = append(paths, record.Target)
@@ -175,14 +175,14 @@ func (s *nodeService) stagedSource(ctx context.Context, id backend.ID, r publish
 	if err != nil || found {
 		return source, err
 	}
-	return source, s.staged.Put(staging.Record{
+	return source, s.staged.Put(records.Staging{
 		Volume: id, Path: r.staging, Type: r.capability.Type, Mode: r.capability.Mode, FSType: r.capability.FSType,
 	})
 }
 
 // expand finds the staging path for a target path, since the backend does not know targets.
 func (s *nodeService) expand(ctx context.Context, g nodeGrowth) (bytes int64, err error) {
-	id, err := s.features.ids.parse(g.volumeID)
+	id, err := backend.ParseID(g.volumeID)
 	if err != nil {
 		return 0, err
 	}
@@ -207,7 +207,7 @@ func (s *nodeService) expand(ctx context.Context, g nodeGrowth) (bytes int64, er
 }
 
 // publicationChecker returns the check whether a recorded publication still exists.
-func (f features) publicationChecker(m mount.Mounter) publication.Checker {
+func (f features) publicationChecker(m mount.Mounter) records.MountChecker {
 	if f.stager == nil {
 		return m
 	}

@@ -247,7 +247,7 @@ func TestValidateAsksAboutTheVolume(t *testing.T) {
 	if response.GetConfirmed() != nil || !strings.Contains(response.GetMessage(), "is for mount") {
 		t.Errorf("confirmed %v, message %q", response.GetConfirmed(), response.GetMessage())
 	}
-	s.failing["CheckVolume"] = fault.Away.Errorf("no answer")
+	s.failing["CheckVolume"] = fault.Busy.Errorf("no answer")
 	_, err = r.ValidateVolumeCapabilities(t.Context(), request)
-	wantCode(t, err, codes.Unavailable, "no answer")
+	wantCode(t, err, codes.Aborted, "no answer")
 }

@@ -26,9 +26,6 @@ var codeOf = map[fault.Kind]codes.Code{
 	fault.Exhausted:    codes.ResourceExhausted,
 	fault.Busy:         codes.Aborted,
 	fault.BadToken:     codes.Aborted,
-	fault.Away:         codes.Unavailable,
-	fault.Unidentified: codes.Unauthenticated,
-	fault.Forbidden:    codes.PermissionDenied,
 }
 
 // toStatusInterceptor is the edge: below it errors have kinds, above it codes.
@@ -45,6 +42,10 @@ func toStatusInterceptor(
 	return response, nil
 }
 
+// maxMessage bounds what an error may echo of a request or of the output of a program. It ends up in
+// headers of HTTP/2, in events and in logs.
+const maxMessage = 4 << 10
+
 // toStatus gives an error its code. Details stay empty, as "Error Scheme"
 // demands. What already is a status comes from the generated servers:
 // UNIMPLEMENTED.
@@ -55,5 +56,5 @@ func toStatus(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return status.FromContextError(err).Err()
 	}
-	return status.Error(codeOf[fault.KindOf(err)], fault.OneLine(err.Error()))
+	return status.Error(codeOf[fault.KindOf(err)], fault.Clip(fault.OneLine(err.Error()), maxMessage))
 }

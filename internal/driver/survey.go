@@ -6,7 +6,6 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
-	"github.com/purser-csi/purser/internal/driver/inflight"
 )
 
 // surveyServer is the SnapshotMetadata service. It is registered for a
@@ -14,7 +13,7 @@ import (
 type surveyServer struct {
 	csi.UnimplementedSnapshotMetadataServer
 	service *controllerService
-	running *inflight.Table
+	running *InFlight
 }
 
 func (s *surveyServer) GetMetadataAllocated(
@@ -57,9 +56,9 @@ func (s *surveyServer) run(
 	q survey,
 	send func(capacity int64, part []backend.Extent) error,
 ) error {
-	var claims []inflight.Claim
+	var claims []Claim
 	for _, id := range q.snapshots {
-		claims = append(claims, inflight.Shared(snapshotObject(id)))
+		claims = append(claims, Shared(snapshotObject(id)))
 	}
 	release, err := s.running.Start(operation, claims...)
 	if err != nil {
@@ -78,10 +77,10 @@ func (s *surveyServer) run(
 	return s.service.survey(ctx, q, found, send)
 }
 
-func groupsOf(snapshots []backend.Snapshot) (claims []inflight.Claim) {
+func groupsOf(snapshots []backend.Snapshot) (claims []Claim) {
 	for _, snapshot := range snapshots {
 		if snapshot.Group != "" {
-			claims = append(claims, inflight.Shared(groupObject(snapshot.Group)))
+			claims = append(claims, Shared(groupObject(snapshot.Group)))
 		}
 	}
 	return claims

@@ -59,15 +59,13 @@ func (s *controllerService) surveyed(ctx context.Context, q survey) (found []bac
 		if err != nil {
 			return nil, err
 		}
-		if !one.Ready {
-			return nil, fault.Busy.Errorf("snapshot %q is not ready yet; try again", id)
-		}
 		found = append(found, one)
 	}
 	base, target := found[0], found[len(found)-1]
 	if base.Source != target.Source {
 		return nil, fault.Invalid.Errorf(
-			"base_snapshot_id %q: is one of volume %q, and target_snapshot_id %q one of volume %q; name two of the same volume",
+			"base_snapshot_id %q: is one of volume %q, and target_snapshot_id %q one of volume %q; name two of the "+
+				"same volume",
 			base.ID,
 			base.Source,
 			target.ID,
@@ -75,7 +73,9 @@ func (s *controllerService) surveyed(ctx context.Context, q survey) (found []bac
 		)
 	}
 	if q.from > target.SizeBytes {
-		return nil, fault.OutOfRange.Errorf("starting_offset %d: snapshot %q ends at %d", q.from, target.ID, target.SizeBytes)
+		return nil, fault.OutOfRange.Errorf(
+			"starting_offset %d: snapshot %q ends at %d", q.from, target.ID, target.SizeBytes,
+		)
 	}
 	return found, nil
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/fault"
-	"github.com/purser-csi/purser/internal/driver/zone"
+	"github.com/purser-csi/purser/internal/driver/records"
 )
 
 // ZoneKey is the topology key of Config.Zones.
@@ -19,7 +19,7 @@ const ZoneKey = "topology.kubernetes.io/zone"
 // zones.
 type zones struct {
 	names []string
-	store *zone.Store
+	store *records.ZoneStore
 }
 
 func (z zones) exist() bool { return z.store != nil }
@@ -29,7 +29,7 @@ func (z zones) recover(ctx context.Context, volumes backend.Volumes) error {
 	if !z.exist() {
 		return nil
 	}
-	return z.store.Recover(func(volume backend.ID) (bool, error) {
+	return z.store.Recover(ctx, func(volume backend.ID) (bool, error) {
 		_, err := volumes.Get(ctx, volume)
 		return !fault.NotFound.Is(err), nil
 	})
@@ -105,7 +105,8 @@ func (s *controllerService) createIn(ctx context.Context, r backend.Request, wan
 // includes reports whether a volume that exists is where it is wanted.
 func (z zones) includes(wanted []string, r backend.Request) error {
 	if name, ok := z.store.Of(r.ID); ok && !slices.Contains(wanted, name) {
-		return fault.Incompatible.Errorf("volume %q exists in zone %s, not in %v; use another name or delete the volume",
+		return fault.Incompatible.Errorf("volume %q exists in zone %s, not in %v; use another name or delete the "+
+			"volume",
 			r.Name, name, wanted)
 	}
 	return nil
@@ -128,12 +129,15 @@ func (c Config) zoneMistakes() (mistakes []Mistake) {
 		switch {
 		case !labelValue.MatchString(z.Name):
 			mistakes = append(mistakes, Mistake{
-				"Zones", z.Name, "must have 1 to 63 letters, digits, dots, dashes and underscores, with a letter or digit at both ends",
+				"Zones", z.Name,
+				"must have 1 to 63 letters, digits, dots, dashes and underscores, with a letter or digit at both ends",
 			})
 		case seen[z.Name]:
 			mistakes = append(mistakes, Mistake{"Zones", z.Name, "is given twice"})
 		case z.Bytes < 0:
-			mistakes = append(mistakes, Mistake{"Zones", fmt.Sprintf("%s=%d", z.Name, z.Bytes), "the size must not be negative"})
+			mistakes = append(mistakes, Mistake{
+				"Zones", fmt.Sprintf("%s=%d", z.Name, z.Bytes), "the size must not be negative",
+			})
 		}
 		seen[z.Name] = true
 	}

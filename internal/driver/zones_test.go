@@ -6,7 +6,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 
-	"github.com/purser-csi/purser/internal/driver/zone"
+	"github.com/purser-csi/purser/internal/driver/records"
 )
 
 func inZones(names ...string) (topologies []*csi.Topology) {
@@ -19,7 +19,7 @@ func inZones(names ...string) (topologies []*csi.Topology) {
 // One driver with two zones: a volume is in the first preferred zone with room, stays there, and
 // makes room when it goes.
 func TestZones(t *testing.T) {
-	r := newRig(t, settings{zones: []zone.Zone{{Name: "a", Bytes: 10 << 20}, {Name: "b"}}})
+	r := newRig(t, settings{zones: []records.Zone{{Name: "a", Bytes: 10 << 20}, {Name: "b"}}})
 	prefer := func(name string, wants *csi.TopologyRequirement) (*csi.Volume, error) {
 		request := createRequest(name)
 		request.CapacityRange = &csi.CapacityRange{RequiredBytes: 6 << 20}

@@ -2,5 +2,8 @@
 // reduce memory, read-your-own-writes over the informer cache, patches of single fields, and
 // events.
 //
-// It decides nothing about claims or volumes and must not import any package of core but names.
+// [Dump] is a client.Reader over a list of objects, such as a dump of a cluster. It answers as the
+// informer cache does, with the same field indexes, so that a gather can read either.
+//
+// It decides nothing about claims or volumes.
 package kube

@@ -11,8 +11,10 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
@@ -20,6 +22,8 @@ import (
 	"k8s.io/client-go/tools/reference"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/printable"
 )
 
 // EventsConfig configures [NewEvents].
@@ -82,11 +86,19 @@ func NewEvents(ctx context.Context, cfg EventsConfig) (*Events, error) {
 	if throttle, ok := own.RateLimiter.(*Throttle); ok {
 		own.RateLimiter = throttle.events
 	}
-	api, err := client.New(own, client.Options{Scheme: Scheme()})
+	api, err := client.New(own, client.Options{Scheme: Scheme(), Mapper: eventMapper()})
 	if err != nil {
 		return nil, err
 	}
 	return newEvents(ctx, cfg, api), nil
+}
+
+// eventMapper maps core/v1 events only. The default mapper of a client reads /api and /apis before
+// the first event.
+func eventMapper() meta.RESTMapper {
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion})
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Event"), meta.RESTScopeNamespace)
+	return mapper
 }
 
 func newEvents(ctx context.Context, cfg EventsConfig, sink eventSink) *Events {
@@ -106,8 +118,7 @@ func newEvents(ctx context.Context, cfg EventsConfig, sink eventSink) *Events {
 		l := &e.lanes[i]
 		*l = lane{
 			queue: make(
-				chan *corev1.Event,
-				laneRoom,
+				chan *corev1.Event, laneRoom,
 			), correlator: record.NewEventCorrelator(clock.RealClock{}), sink: sink, log: log,
 		}
 		e.running.Go(func() { l.run(ctx, e.dropped) })
@@ -115,7 +126,8 @@ func newEvents(ctx context.Context, cfg EventsConfig, sink eventSink) *Events {
 	return e
 }
 
-// Event implements the recorder of package reconcile.
+// Event implements the recorder of package reconcile. A message may quote parameters, annotations
+// and errors of drivers, so characters that a terminal acts on are escaped.
 func (e *Events) Event(object runtime.Object, eventType, reason, message string) {
 	event, err := e.make(object, eventType, reason, message)
 	if err != nil {
@@ -163,7 +175,7 @@ func (e *Events) make(object runtime.Object, eventType, reason, message string) 
 			Name:      recordutil.GenerateEventName(about.Name, now.UnixNano()),
 			Namespace: namespace,
 		},
-		InvolvedObject: *about, Type: eventType, Reason: reason, Message: message,
+		InvolvedObject: *about, Type: eventType, Reason: reason, Message: printable.Text(message),
 		Source: corev1.EventSource{Component: e.component}, ReportingController: e.component,
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}, nil
@@ -188,7 +200,10 @@ func (l *lane) run(ctx context.Context, dropped func()) {
 		if err := l.write(ctx, event); err != nil {
 			dropped()
 			l.log.V(2).
-				Info("event not written", "reason", event.Reason, "object", event.InvolvedObject.Name, "problem", err.Error())
+				Info(
+					"event not written", "reason", event.Reason, "object", event.InvolvedObject.Name, "problem",
+					err.Error(),
+				)
 		}
 		waiting.Add(-1)
 	}

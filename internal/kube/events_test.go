@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -138,6 +141,16 @@ func TestEventsOfLongNames(t *testing.T) {
 	}
 }
 
+// A message may quote parameters, annotations and drivers: it has no character that a terminal acts on.
+func TestEventsArePrintable(t *testing.T) {
+	e := newEvents(t.Context(), EventsConfig{Component: "c"}, nil)
+	defer e.Close()
+	event, err := e.make(claim("a"), "Warning", "Reason", "\x1b]0;owned\x07\u202e\nsecond line")
+	if err != nil || event.Message != `\x1b]0;owned\a\u202e`+"\nsecond line" {
+		t.Errorf("%q, %v", event.Message, err)
+	}
+}
+
 // All recorders of a process share one bound on the events that wait.
 func TestEventsOfAllRecordersHaveOneBound(t *testing.T) {
 	waiting.Add(mostWaiting)
@@ -148,5 +161,27 @@ func TestEventsOfAllRecordersHaveOneBound(t *testing.T) {
 	e.Close()
 	if dropped != 1 || waiting.Load() != mostWaiting {
 		t.Errorf("dropped %d, want 1; %d wait, want %d", dropped, waiting.Load(), mostWaiting)
+	}
+}
+
+// The first event of a process costs one request: the API server is not asked for its resources.
+func TestEventsNeedNoDiscovery(t *testing.T) {
+	asked := make(chan string, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Method + " " + r.URL.Path
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"apiVersion":"v1","kind":"Event"}`))
+	}))
+	defer server.Close()
+	events, err := NewEvents(t.Context(), EventsConfig{API: &rest.Config{Host: server.URL}, Component: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u"}}
+	events.Event(pod, corev1.EventTypeNormal, "Reason", "message")
+	events.Close()
+	close(asked)
+	if first, more := <-asked, len(asked); first != "POST /api/v1/namespaces/ns/events" || more > 0 {
+		t.Errorf("%s, and %d more requests", first, more)
 	}
 }

@@ -35,6 +35,11 @@ func whole[T any](rule func(*T) bool, f *Fields) *Fields {
 	return f
 }
 
+// Whole returns Fields that keep an object of a kind except for its managedFields.
+func Whole[T any]() *Fields {
+	return whole(func(*T) bool { return true }, Reads(func(_, _ *T) {}))
+}
+
 // TrimTo returns a cache transform that keeps only the given fields. Objects of kinds without
 // [Fields] go through [Trim], and its restrictions apply: use patches, and change only deep copies.
 func TrimTo(fields []*Fields) toolscache.TransformFunc {

@@ -3,9 +3,8 @@ package kube
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/purser-csi/purser/internal/core/attributes"
-	"github.com/purser-csi/purser/internal/core/names"
-	"github.com/purser-csi/purser/internal/core/resizing"
+	"github.com/purser-csi/purser/internal/names"
+	resizing "github.com/purser-csi/purser/internal/resize/rules"
 )
 
 // ClaimFields are what binding, protection, expansion and the metrics read of a claim. A claim stays
@@ -20,6 +19,7 @@ var ClaimFields = whole(isInWork, Reads(keepClaim,
 	names.AnnBetaStorageClass,
 	names.AnnMigratedTo,
 	names.AnnStorageResizer,
+	names.AnnReuse, // an event says that it has no effect there
 ))
 
 // PairFields are the fields that each controller in the role controllers reads of claims and
@@ -31,7 +31,7 @@ var PairFields = []*Fields{ClaimFields, VolumeFields}
 func isInWork(claim *corev1.PersistentVolumeClaim) bool {
 	isBound := claim.Status.Phase == corev1.ClaimBound || claim.Status.Phase == corev1.ClaimLost
 	return !isBound || claim.Spec.VolumeName == "" || claim.DeletionTimestamp != nil ||
-		resizing.Concerns(claim) || attributes.Concerns(claim)
+		resizing.Concerns(claim) || resizing.AttributesConcerns(claim)
 }
 
 func keepClaim(from, to *corev1.PersistentVolumeClaim) {
@@ -45,7 +45,8 @@ func keepClaim(from, to *corev1.PersistentVolumeClaim) {
 		Resources: corev1.VolumeResourceRequirements{Requests: sharedStorage(spec.Resources.Requests)},
 	}
 	to.Status = corev1.PersistentVolumeClaimStatus{
-		Phase: shared(status.Phase), AccessModes: sharedModes(status.AccessModes), Capacity: sharedStorage(status.Capacity),
+		Phase: shared(status.Phase), AccessModes: sharedModes(status.AccessModes),
+		Capacity:                         sharedStorage(status.Capacity),
 		CurrentVolumeAttributesClassName: sharedText(status.CurrentVolumeAttributesClassName),
 		Conditions:                       unusedOnly(status.Conditions),
 	}

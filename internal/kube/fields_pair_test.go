@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/purser-csi/purser/internal/core/binding"
-	"github.com/purser-csi/purser/internal/core/names"
-	"github.com/purser-csi/purser/internal/core/verdict"
+	binding "github.com/purser-csi/purser/internal/binder/rules"
+	"github.com/purser-csi/purser/internal/names"
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 func trimmedPart[T any](t *testing.T, o *T) *T {
@@ -52,6 +52,7 @@ func TestPairFieldsKeepDecisions(t *testing.T) {
 		"migrated": func(c *corev1.PersistentVolumeClaim) {
 			c.Annotations[names.AnnStorageProvisioner] = "kubernetes.io/cinder"
 		},
+		"asks to be reused": func(c *corev1.PersistentVolumeClaim) { c.Annotations[names.AnnReuse] = "any" },
 	}
 	volumes := map[string]func(*corev1.PersistentVolume){
 		"bound":    func(v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumeBound },

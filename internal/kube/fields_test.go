@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/names"
 )
 
 // trimAll is the transform of the role plane: all controllers, a provisioner and a resizer.
@@ -41,6 +41,23 @@ func TestComposedFieldsKeepWhatEachKeeps(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" || err != nil {
 				t.Errorf("%s, of which %s keeps less (error %v):\n%s", name, other, err, diff)
 			}
+		}
+	}
+}
+
+// 8.14: an annotation of ours keeps the volume, a misspelt one too, so each trimmed cache has it: that
+// of the binder, and that of a provisioner by itself.
+func TestTrimKeepsAllAnnotationsOfOurs(t *testing.T) {
+	for name, trim := range map[string]toolscache.TransformFunc{"trimAll": trimAll(), "Trim": Trim} {
+		pv := fullVolume()
+		pv.Annotations = map[string]string{"purser/reuze": "any", names.AnnReuse: "any", "other": "x"}
+		out, err := trim(pv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]string{"purser/reuze": "any", names.AnnReuse: "any"}
+		if diff := cmp.Diff(want, out.(*corev1.PersistentVolume).Annotations); diff != "" {
+			t.Errorf("%s: %s", name, diff)
 		}
 	}
 }

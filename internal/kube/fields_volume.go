@@ -4,7 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/names"
 )
 
 // VolumeFields are what binding, protection, expansion and the metrics read of a PersistentVolume.
@@ -15,7 +15,7 @@ var VolumeFields = whole(isFree, Reads(keepVolume,
 	names.AnnMigratedTo,
 	names.AnnPreResizeCapacity,
 	names.AnnBetaStorageClass,
-	names.AnnReuse,
+	names.OwnPrefix, // a misspelt one too: it keeps the volume
 ))
 
 // isFree reports whether the volume is not bound yet.
@@ -81,12 +81,41 @@ var ProvisionedVolumeFields = Reads(func(from, to *corev1.PersistentVolume) {
 // ExpandedVolumeFields are the fields of a bound volume that a resizer sends to the driver.
 var ExpandedVolumeFields = Reads(func(from, to *corev1.PersistentVolume) {
 	to.Spec.MountOptions = sharedList(from.Spec.MountOptions)
-	if csi := keepHandle(from, to); csi != nil {
+	csi := keepHandle(from, to)
+	if csi == nil { // a migrated volume is translated from its labels too
+		to.Labels = from.Labels
+	} else {
 		source := from.Spec.CSI
 		csi.FSType, csi.ReadOnly = shared(source.FSType), source.ReadOnly
 		csi.ControllerExpandSecretRef = source.ControllerExpandSecretRef
 	}
 }, names.AnnControllerModifySecret, names.AnnControllerModifySecretNS)
+
+// PodFields are which claims a pod names, where it runs or why it does not, and how far it is.
+var PodFields = Reads(func(from, to *corev1.Pod) {
+	pod := *from
+	if _, err := TrimPod(&pod); err == nil {
+		to.Spec.NodeName, to.Spec.Volumes = pod.Spec.NodeName, pod.Spec.Volumes
+		to.Status.Phase, to.Status.Conditions = pod.Status.Phase, pod.Status.Conditions
+	}
+})
+
+// PublishedVolumeFields are the fields of a volume that an attacher reads: all but the annotations of a
+// CSI volume, which say nothing about attaching it. The translation of an in-tree volume needs them.
+var PublishedVolumeFields = Reads(func(from, to *corev1.PersistentVolume) {
+	annotations := to.Annotations
+	to.ObjectMeta, to.Spec, to.Status = from.ObjectMeta, from.Spec, from.Status
+	to.ManagedFields = nil
+	if from.Spec.CSI != nil {
+		to.Annotations = annotations
+	}
+})
+
+// DriverNodeFields are the drivers of a CSINode.
+var DriverNodeFields = Reads(func(from, to *storagev1.CSINode) {
+	to.ObjectMeta, to.Spec = from.ObjectMeta, from.Spec
+	to.ManagedFields, to.Annotations = nil, nil
+})
 
 // AttributesClassFields are what CreateVolume and ControllerModifyVolume get of a
 // VolumeAttributesClass, and its driver.

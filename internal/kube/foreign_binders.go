@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/names"
 )
 
 // ForeignBinders configures [DetectForeignBinders].

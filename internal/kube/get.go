@@ -24,11 +24,7 @@ func Get[T client.Object](ctx context.Context, from client.Reader, key client.Ob
 // ReadOwn returns the newer of the cached object and this process' own write to it; nil if there is
 // neither.
 func ReadOwn[T client.Object](
-	ctx context.Context,
-	cached client.Reader,
-	own *OwnWrites[T],
-	key client.ObjectKey,
-	into T,
+	ctx context.Context, cached client.Reader, own *OwnWrites[T], key client.ObjectKey, into T,
 ) (T, error) {
 	var none T
 	found, ok, err := own.Read(key, func() (T, bool, error) {

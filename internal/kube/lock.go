@@ -152,10 +152,7 @@ func (b *BothLocks) Update(ctx context.Context, record resourcelock.LeaderElecti
 }
 
 func write(
-	ctx context.Context,
-	lock resourcelock.Interface,
-	record resourcelock.LeaderElectionRecord,
-	missing *bool,
+	ctx context.Context, lock resourcelock.Interface, record resourcelock.LeaderElectionRecord, missing *bool,
 ) error {
 	if !*missing {
 		return lock.Update(ctx, record)

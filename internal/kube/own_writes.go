@@ -6,7 +6,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/objects"
+	"github.com/purser-csi/purser/internal/objects"
 )
 
 // OwnWrites keeps the objects that this process wrote until the informer cache has caught up, so

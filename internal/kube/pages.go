@@ -14,10 +14,7 @@ const PageSize = 500
 // pages are of one resourceVersion. An error ends the sequence. The informer cache does not page:
 // use its List.
 func Pages[L client.ObjectList](
-	ctx context.Context,
-	live client.Reader,
-	newPage func() L,
-	opts ...client.ListOption,
+	ctx context.Context, live client.Reader, newPage func() L, opts ...client.ListOption,
 ) iter.Seq2[L, error] {
 	return func(yield func(L, error) bool) {
 		for next := ""; ; {

@@ -61,11 +61,16 @@ func DropFinalizerUnderPolicy(pv *corev1.PersistentVolume, finalizer string) cli
 
 // SetClaimCondition writes one condition into the status of the claim with this uid. It is a
 // strategic merge patch on the list, which merges by type, so it does not conflict with a resizer
-// that writes another condition.
+// that writes another condition. The merge keeps a field that the patch leaves out, so the patch has
+// the empty fields too.
 func SetClaimCondition(uid types.UID, condition corev1.PersistentVolumeClaimCondition) client.Patch {
+	fields := map[string]any{
+		"type": condition.Type, "status": condition.Status, "reason": condition.Reason, "message": condition.Message,
+		"lastProbeTime": condition.LastProbeTime, "lastTransitionTime": condition.LastTransitionTime,
+	}
 	raw, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": uid},
-		"status":   map[string]any{"conditions": []corev1.PersistentVolumeClaimCondition{condition}},
+		"status":   map[string]any{"conditions": []any{fields}},
 	})
 	if err != nil {
 		panic(err) // strings and times only

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/names"
 )
 
 // The patches that bind claims and volumes. Each has the uid as precondition. If any change of the
@@ -27,7 +27,8 @@ func TakeVolume(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim
 		metadata["annotations"] = object{names.AnnBoundByController: yes}
 	}
 	return merge(object{"metadata": metadata, "spec": object{"claimRef": object{
-		"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": claim.Namespace, "name": claim.Name, "uid": claim.UID,
+		"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": claim.Namespace, "name": claim.Name,
+		"uid":             claim.UID,
 		"resourceVersion": claim.ResourceVersion,
 	}}})
 }
@@ -62,10 +63,7 @@ func PhaseUnchanged(pv *corev1.PersistentVolume, phase corev1.PersistentVolumePh
 // PhaseOfOwned writes the phase of a volume that belongs to the claim with this uid. It fails if
 // the owner, the phase or the reclaim policy has changed.
 func PhaseOfOwned(
-	pv *corev1.PersistentVolume,
-	owner types.UID,
-	phase corev1.PersistentVolumePhase,
-	message string,
+	pv *corev1.PersistentVolume, owner types.UID, phase corev1.PersistentVolumePhase, message string,
 ) client.Patch {
 	steps := []object{
 		test("/metadata/uid", pv.UID),
@@ -124,7 +122,9 @@ func BindStatus(claim *corev1.PersistentVolumeClaim, volume string, status Bound
 func ClearStatus(claim *corev1.PersistentVolumeClaim, phase corev1.PersistentVolumeClaimPhase) client.Patch {
 	return merge(object{
 		"metadata": object{"uid": claim.UID, "resourceVersion": claim.ResourceVersion},
-		"status":   object{"phase": phase, "accessModes": nil, "capacity": nil, "currentVolumeAttributesClassName": nil},
+		"status": object{
+			"phase": phase, "accessModes": nil, "capacity": nil, "currentVolumeAttributesClassName": nil,
+		},
 	})
 }
 

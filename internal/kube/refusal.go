@@ -21,7 +21,8 @@ func IsRefusal(err error) bool {
 		return false
 	}
 	for _, passing := range []func(error) bool{
-		apierrors.IsTooManyRequests, apierrors.IsInternalError, apierrors.IsServiceUnavailable, apierrors.IsServerTimeout,
+		apierrors.IsTooManyRequests, apierrors.IsInternalError, apierrors.IsServiceUnavailable,
+		apierrors.IsServerTimeout,
 		apierrors.IsTimeout,
 	} {
 		if passing(err) {

@@ -9,22 +9,23 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/secretref"
 )
 
 // SecretValues reads the values of a secret and its resourceVersion. The read must be live: a cache
 // would hold all secrets of the cluster, and needs permissions that upstream's role does not have
 // (RB-8).
 func SecretValues(
-	ctx context.Context,
-	live client.Reader,
-	ref types.NamespacedName,
+	ctx context.Context, live client.Reader, ref types.NamespacedName,
 ) (map[string]string, string, error) {
 	var secret corev1.Secret
 	if err := live.Get(unlogged(ctx), ref, &secret); err != nil {
-		return nil, "", err
+		return nil, "", withRole(err, ref)
 	}
 	values := make(map[string]string, len(secret.Data))
 	for _, key := range slices.Sorted(maps.Keys(secret.Data)) {
@@ -34,6 +35,16 @@ func SecretValues(
 		values[key] = string(secret.Data[key])
 	}
 	return values, secret.ResourceVersion, nil
+}
+
+// withRole adds to the error of a forbidden read which Role allows it, as commands. The error itself names
+// the account, the verb, the resource and the namespace.
+func withRole(err error, ref types.NamespacedName) error {
+	if !apierrors.IsForbidden(err) {
+		return err
+	}
+	_, user, _ := secretref.Refused(err.Error())
+	return fmt.Errorf("%w; to allow it: %s", err, secretref.PermitRead(ref, user))
 }
 
 // ReadSecret returns [SecretValues] without the resourceVersion, as a function.
@@ -64,7 +75,7 @@ func SecretVersion(ctx context.Context, live client.Reader, ref types.Namespaced
 	secret := &metav1.PartialObjectMetadata{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 	err := live.Get(unlogged(ctx), ref, secret)
-	return secret.ResourceVersion, err
+	return secret.ResourceVersion, withRole(err, ref)
 }
 
 // unlogged returns a context with which client-go logs no request or response; at --v=8 it logs

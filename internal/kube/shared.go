@@ -2,7 +2,9 @@ package kube
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -52,11 +54,11 @@ func sharedList(list []string) []string {
 	return pooledLists.get(fmt.Sprintf("%q", list), list)
 }
 
-// sharedPart returns a pooled map with only these keys.
+// sharedPart returns a pooled map with only these keys; see keysOf.
 func sharedPart(whole map[string]string, keys []string) map[string]string {
 	var part map[string]string
 	var name strings.Builder
-	for _, key := range keys {
+	for _, key := range keysOf(whole, keys) {
 		if value, ok := whole[key]; ok {
 			if part == nil {
 				part = map[string]string{}
@@ -69,6 +71,28 @@ func sharedPart(whole map[string]string, keys []string) map[string]string {
 		return nil
 	}
 	return pooledMaps.get(name.String(), part)
+}
+
+// keysOf returns the keys. For one that ends with a slash it has all keys of the map with that prefix,
+// in order.
+func keysOf(whole map[string]string, keys []string) []string {
+	isPrefix := func(key string) bool { return strings.HasSuffix(key, "/") }
+	if !slices.ContainsFunc(keys, isPrefix) {
+		return keys
+	}
+	var all []string
+	for _, key := range keys {
+		if !isPrefix(key) {
+			all = append(all, key)
+			continue
+		}
+		for _, has := range slices.Sorted(maps.Keys(whole)) {
+			if strings.HasPrefix(has, key) {
+				all = append(all, has)
+			}
+		}
+	}
+	return all
 }
 
 // sharedAffinity returns a pooled node affinity: the volumes of a node or zone share one.

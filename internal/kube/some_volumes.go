@@ -23,10 +23,7 @@ type someVolumes struct {
 
 // Get implements client.Reader.
 func (r someVolumes) Get(
-	ctx context.Context,
-	key client.ObjectKey,
-	into client.Object,
-	opts ...client.GetOption,
+	ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption,
 ) error {
 	if err := r.Reader.Get(ctx, key, into, opts...); err != nil {
 		return err
@@ -43,7 +40,9 @@ func (r someVolumes) List(ctx context.Context, into client.ObjectList, opts ...c
 		return err
 	}
 	if list, ok := into.(*corev1.PersistentVolumeList); ok {
-		list.Items = slices.DeleteFunc(slices.Clone(list.Items), func(pv corev1.PersistentVolume) bool { return !r.has(&pv) })
+		list.Items = slices.DeleteFunc(
+			slices.Clone(list.Items), func(pv corev1.PersistentVolume) bool { return !r.has(&pv) },
+		)
 	}
 	return nil
 }

@@ -22,8 +22,7 @@ type Throttle struct {
 func NewThrottle(qps float32, burst int) *Throttle {
 	return &Throttle{
 		RateLimiter: flowcontrol.NewTokenBucketRateLimiter(
-			qps,
-			burst,
+			qps, burst,
 		), events: flowcontrol.NewTokenBucketRateLimiter(qps, burst),
 	}
 }

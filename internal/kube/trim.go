@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/names"
 )
 
 const annLastApplied = "kubectl.kubernetes.io/last-applied-configuration"
@@ -69,6 +69,7 @@ func trimVolume(pv *corev1.PersistentVolume) {
 		names.AnnDeletionSecretName,
 		names.AnnDeletionSecretNamespace,
 		names.AnnBetaStorageClass,
+		names.OwnPrefix, // purser/reuse and a misspelt one keep the volume
 	)
 	spec := corev1.PersistentVolumeSpec{
 		PersistentVolumeReclaimPolicy: shared(

@@ -17,7 +17,8 @@ func TrimPod(in any) (any, error) {
 	if !ok {
 		return in, nil // a tombstone of the cache
 	}
-	ends := pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	ends := pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded ||
+		pod.Status.Phase == corev1.PodFailed
 	*pod = corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: shared(pod.Namespace), Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
@@ -36,7 +37,9 @@ func unscheduled(pod *corev1.Pod) []corev1.PodCondition {
 	}
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return []corev1.PodCondition{{Type: shared(c.Type), Status: shared(c.Status), Message: strings.Clone(c.Message)}}
+			return []corev1.PodCondition{{
+				Type: shared(c.Type), Status: shared(c.Status), Message: strings.Clone(c.Message),
+			}}
 		}
 	}
 	return nil
@@ -58,7 +61,9 @@ func claimVolumes(all []corev1.Volume, ends bool) []corev1.Volume {
 		one := corev1.Volume{Name: shared(all[i].Name)}
 		switch v := &all[i]; {
 		case v.PersistentVolumeClaim != nil:
-			one.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: v.PersistentVolumeClaim.ClaimName}
+			one.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{
+				ClaimName: v.PersistentVolumeClaim.ClaimName,
+			}
 		case v.Ephemeral != nil && ends:
 			one.Ephemeral = &corev1.EphemeralVolumeSource{}
 		case v.Ephemeral != nil:

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"github.com/purser-csi/purser/internal/core/ephemeral"
-	"github.com/purser-csi/purser/internal/core/protection"
+	ephemeral "github.com/purser-csi/purser/internal/ephemeral/rules"
+	protection "github.com/purser-csi/purser/internal/protection/rules"
 )
 
 func fullPod() *corev1.Pod {

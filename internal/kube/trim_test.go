@@ -14,11 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/intent"
-	"github.com/purser-csi/purser/internal/core/names"
-	"github.com/purser-csi/purser/internal/core/objects"
-	"github.com/purser-csi/purser/internal/core/provision"
-	"github.com/purser-csi/purser/internal/core/reclaim"
+	"github.com/purser-csi/purser/internal/csispec"
+	intent "github.com/purser-csi/purser/internal/journal/rules"
+	"github.com/purser-csi/purser/internal/names"
+	"github.com/purser-csi/purser/internal/objects"
+	provision "github.com/purser-csi/purser/internal/provision/rules"
+	reclaim "github.com/purser-csi/purser/internal/reclaim/rules"
 )
 
 const driver = "csi.example"
@@ -235,6 +236,6 @@ func claimVerdict(claim *corev1.PersistentVolumeClaim, pending *intent.Entry) st
 	v := provision.Decide(s, time.Unix(10, 0))
 	sent := provision.CreateVolume{Request: &csi.CreateVolumeRequest{Name: "v"}}
 	after := provision.AfterCreate(s, sent, provision.Answer{Volume: &csi.Volume{VolumeId: "h"}})
-	failed := provision.AfterCreate(s, sent, provision.Answer{Code: codes.ResourceExhausted})
+	failed := provision.AfterCreate(s, sent, provision.Answer{Failure: &csispec.Failure{Code: codes.ResourceExhausted}})
 	return fmt.Sprintf("%T %+v %T %+v %T %+v", v, v.Because(), after, after.Because(), failed, failed.Because())
 }

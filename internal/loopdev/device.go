@@ -102,7 +102,8 @@ func (d *Device) Detach() error {
 		if !errors.Is(gone, fs.ErrNotExist) && !d.unflushed {
 			d.unflushed = true
 			return fmt.Errorf(
-				"write what %s still holds into its image: %w; what its user did not sync is lost, and the device is detached by the next attempt",
+				"write what %s still holds into its image: %w; what its user did not sync is lost, and the device is "+
+					"detached by the next attempt",
 				d.Path(),
 				err,
 			)

@@ -38,8 +38,9 @@ func (d *Device) HeldBy() string {
 		asked[namespace] = true
 		if path := d.mountedIn(process); path != "" {
 			return fmt.Sprintf(
-				"its filesystem is mounted at %s in the mount namespace of %s, which does not see that it was unmounted here; "+
-					"it is detached when that container ends, and mounting the node's root there with propagation HostToContainer avoids it",
+				"its filesystem is mounted at %s in the mount namespace of %s, which does not see that it was "+
+					"unmounted here; it is detached when that container ends, and mounting the node's root there "+
+					"with propagation HostToContainer avoids it",
 				path,
 				describe(process),
 			)

@@ -22,6 +22,9 @@ type Detection struct {
 // container may lack CAP_SYS_ADMIN, and a security module may refuse even with it.
 func Detect(dir string) (Detection, error) {
 	err := tryBind(dir)
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		err = tryClone(dir)
+	}
 	switch {
 	case err == nil:
 		return Detection{
@@ -47,6 +50,9 @@ func refusedReason(euid int) string {
 // so that not even a mount that stayed can lose anything.
 func tryBind(dir string) error {
 	trial, err := trialDir(dir)
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return err
+	}
 	if err != nil {
 		// The cause is not wrapped: not being allowed to write here says
 		// nothing about being allowed to mount.
@@ -62,6 +68,24 @@ func tryBind(dir string) error {
 		return err
 	}
 	return BindMounter{}.Unbind(target)
+}
+
+// tryClone is the trial in a full filesystem, where no directory can be made: it clones the mount
+// that dir is on, as a bind mount does, and drops the clone without mounting it anywhere. A driver
+// must start there, or no volume of the node could be unpublished or deleted. Kernels before 5.2
+// cannot clone so; there the user id has to do.
+func tryClone(dir string) error {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	switch {
+	case err == nil:
+		return unix.Close(fd)
+	case errors.Is(err, unix.ENOSYS) && os.Geteuid() == 0:
+		return nil
+	case errors.Is(err, unix.ENOSYS):
+		return unix.EPERM
+	default:
+		return fmt.Errorf("clone the mount of %s: %w", dir, err)
+	}
 }
 
 func trialDir(dir string) (string, error) {

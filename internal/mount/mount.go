@@ -171,7 +171,9 @@ func kindOfSource(path string) (kind, error) {
 	case info.Mode()&fs.ModeDevice != 0 && info.Mode()&fs.ModeCharDevice == 0:
 		return device, nil
 	default:
-		return directory, fmt.Errorf("source %s is a %s: it must be a directory or a block device", path, kindOf(info.Mode()))
+		return directory, fmt.Errorf(
+			"source %s is a %s: it must be a directory or a block device", path, kindOf(info.Mode()),
+		)
 	}
 }
 

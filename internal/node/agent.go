@@ -13,11 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/purser-csi/purser/internal/core/mounting"
-	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/kube"
+	mounting "github.com/purser-csi/purser/internal/node/rules"
 	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 // Config is what an agent needs.
@@ -64,6 +64,7 @@ type Agent struct {
 	layout  mounting.Layout
 	records *records
 	drivers *drivers
+	csiNode *csiNodeUpdater
 	inUse   *inUse
 	stats   *stats
 	caller  *csirpc.Caller
@@ -71,8 +72,9 @@ type Agent struct {
 	teller   *reconcile.Teller // events about pods
 	finished kube.EndedObjects // pods that the agent has deleted
 
-	nodes  *kube.OwnWrites[*corev1.Node]
-	claims *kube.OwnWrites[*corev1.PersistentVolumeClaim]
+	nodes    *kube.OwnWrites[*corev1.Node]
+	csiNodes *kube.OwnWrites[*storagev1.CSINode]
+	claims   *kube.OwnWrites[*corev1.PersistentVolumeClaim]
 
 	mu      sync.Mutex
 	volumes queue    // nil before the start
@@ -85,10 +87,12 @@ func New(cfg Config) *Agent {
 	a := &Agent{
 		Config: cfg, layout: mounting.Layout{Root: cfg.Root},
 		teller: reconcile.NewTeller(cfg.Events, cfg.Clock),
-		nodes:  kube.NewOwnWrites[*corev1.Node](), claims: kube.NewOwnWrites[*corev1.PersistentVolumeClaim](),
+		nodes:  kube.NewOwnWrites[*corev1.Node](), csiNodes: kube.NewOwnWrites[*storagev1.CSINode](),
+		claims: kube.NewOwnWrites[*corev1.PersistentVolumeClaim](),
 	}
 	a.records = newRecords()
 	a.drivers = newDrivers(a)
+	a.csiNode = newCSINodeUpdater(a)
 	a.inUse = newInUse(a)
 	a.stats = newStats(a)
 	a.caller = csirpc.NewCaller(
@@ -106,7 +110,8 @@ func (byKey) Begin(string, string, string) (func(), error) { return func() {}, n
 // loop returns the task about volumes with the loop around it.
 func (a *Agent) loop() *reconcile.Loop[mounting.Key, mounting.Snapshot, mounting.Action] {
 	return reconcile.New(reconcile.Config[mounting.Key, mounting.Snapshot, mounting.Action]{
-		Settings: a.Settings, Name: NameVolumes, Task: a, Retries: reconcile.NewRetries[mounting.Key](), Bound: runBound,
+		Settings: a.Settings, Name: NameVolumes, Task: a, Retries: reconcile.NewRetries[mounting.Key](),
+		Bound:   runBound,
 		Observe: a.observe,
 	})
 }
@@ -114,8 +119,9 @@ func (a *Agent) loop() *reconcile.Loop[mounting.Key, mounting.Snapshot, mounting
 // AddTo registers the agent with a manager.
 func (a *Agent) AddTo(ctx context.Context, mgr manager.Manager) error {
 	kinds := []client.Object{
-		&corev1.Pod{}, &corev1.Node{}, &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &storagev1.CSIDriver{},
-		&storagev1.VolumeAttachment{},
+		&corev1.Pod{}, &corev1.Node{}, &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{},
+		&storagev1.CSIDriver{},
+		&storagev1.VolumeAttachment{}, &storagev1.CSINode{},
 	}
 	if err := kube.Prewarm(ctx, mgr.GetCache(), kinds...); err != nil {
 		return err
@@ -135,6 +141,7 @@ func (a *Agent) AddTo(ctx context.Context, mgr manager.Manager) error {
 			source.TypedKind(cache, &corev1.PersistentVolume{}, a.volumeChanges()),
 			source.TypedKind(cache, &storagev1.VolumeAttachment{}, a.attachmentChanges()),
 			source.TypedKind(cache, &corev1.Node{}, a.nodeChanges()),
+			source.TypedKind(cache, &storagev1.CSINode{}, a.csiNodeChanges()),
 			source.TypedKind(cache, &storagev1.CSIDriver{}, a.driverChanges()),
 		},
 	})
@@ -144,7 +151,7 @@ func (a *Agent) AddTo(ctx context.Context, mgr manager.Manager) error {
 	if err := a.addPods(mgr); err != nil {
 		return err
 	}
-	for _, part := range []manager.Runnable{a.inUse, a.drivers, a.stats} {
+	for _, part := range []manager.Runnable{a.inUse, a.drivers, a.csiNode, a.stats} {
 		if err := mgr.Add(part); err != nil {
 			return fmt.Errorf("node agent: %w", err)
 		}

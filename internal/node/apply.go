@@ -6,11 +6,12 @@ import (
 	"fmt"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/purser-csi/purser/internal/core/mounting"
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/mount"
+	mounting "github.com/purser-csi/purser/internal/node/rules"
 )
 
 // Apply implements reconcile.Task.
@@ -19,9 +20,12 @@ func (a *Agent) Apply(ctx context.Context, s mounting.Snapshot, action mounting.
 	case mounting.ConfirmGone:
 		return a.confirmGone(ctx, act)
 	case mounting.Stage:
-		return a.counted(s, act.ID, mounting.AfterStage(s, act.Use, a.stage(ctx, s, act.Use))), nil
+		failure := a.stage(ctx, s, act.Use)
+		a.noteExhausted(s.Key, failure)
+		return a.counted(s, act.ID, mounting.AfterStage(s, act.Use, failure)), nil
 	case mounting.Publish:
 		failure := a.publish(ctx, s, act)
+		a.noteExhausted(s.Key, failure)
 		return a.counted(s, act.ID, mounting.AfterPublish(act.Use, act.Before, failure)), nil
 	case mounting.Expand:
 		return a.counted(s, act.ID, a.expand(ctx, s, act.Use)), nil
@@ -38,6 +42,13 @@ func (a *Agent) Apply(ctx context.Context, s mounting.Snapshot, action mounting.
 		return nil, nil
 	}
 	return nil, fmt.Errorf("unknown action %T", action)
+}
+
+// noteExhausted has the driver asked for the limit of the node after ResourceExhausted.
+func (a *Agent) noteExhausted(key mounting.Key, failure *mounting.Failure) {
+	if failure != nil && failure.Answered(codes.ResourceExhausted) {
+		a.csiNode.exhausted(key.Driver)
+	}
 }
 
 // counted notes whether an attempt failed, for the order of the next ones.
@@ -65,17 +76,16 @@ func (a *Agent) call(
 		Method: method, Volume: s.Key.String(), Handle: s.Key.VolumeID(), Timeout: a.Timeout, Secret: secret,
 		Send: func(ctx context.Context, secrets map[string]string) error { return send(ctx, driver, secrets) },
 	})
-	switch {
-	case failure == nil:
-		return nil
-	case failure.Step == csirpc.StepSecret:
-		return &mounting.Failure{Message: fmt.Sprintf("fetching secret %s failed: %v", secret, failure.Cause)}
+	if failure != nil && failure.Step == csirpc.StepSecret {
+		failure.Message = fmt.Sprintf("fetching secret %s failed: %v", secret, failure.Cause)
 	}
-	return &mounting.Failure{Sent: failure.Sent() && !failure.Foreign, Code: failure.Code, Message: failure.Words}
+	return failure.Answer()
 }
 
 // unsent is a failure before the driver was called.
-func unsent(err error) *mounting.Failure { return &mounting.Failure{Message: err.Error()} }
+func unsent(err error) *mounting.Failure {
+	return &mounting.Failure{NoAnswer: true, Message: err.Error()}
+}
 
 // stage is 5.5 and, for raw block volumes, 5.7. The metadata is written before the call, so that a
 // crash leaves nothing that cannot be found again.

@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/purser-csi/purser/internal/core/mounting"
 	"github.com/purser-csi/purser/internal/loopdev"
 	"github.com/purser-csi/purser/internal/mount"
+	mounting "github.com/purser-csi/purser/internal/node/rules"
 )
 
 // mapBlock makes a published device appear for the pod: a bind mount in the global map, a link in

@@ -17,9 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/mounting"
-	"github.com/purser-csi/purser/internal/core/names"
-	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/names"
+	mounting "github.com/purser-csi/purser/internal/node/rules"
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 // 5.4, 5.8: the metadata is there before the driver is called, and stays until it has answered with
@@ -187,7 +187,7 @@ func TestDriverHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	waiting.Go(func() {
-		if f := a.stage(t.Context(), s, s.Uses[0]); f == nil || !f.Sent || f.Code != codes.DeadlineExceeded {
+		if f := a.stage(t.Context(), s, s.Uses[0]); f == nil || f.NoAnswer || f.Code != codes.DeadlineExceeded {
 			t.Errorf("%+v", f)
 		}
 	})

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/mounting"
-	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/kube"
+	mounting "github.com/purser-csi/purser/internal/node/rules"
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 // livePods are the pods of the node that wanted their volumes when the API server was last asked,
@@ -34,9 +34,9 @@ func (a *Agent) confirmGone(ctx context.Context, act mounting.ConfirmGone) (moun
 	if err != nil || !alive {
 		return nil, err
 	}
-	return verdict.Wait[mounting.Action]{Until: a.Clock.Now().Add(confirmAgain), Finding: verdict.Finding{
-		Reason: verdict.MountPodSeen, Message: fmt.Sprintf("the API server has pod %s, which the cache does not show yet", act.Pod),
-	}}, nil
+	return verdict.Wait[mounting.Action]{Until: a.Clock.Now().Add(confirmAgain), Finding: verdict.Because(
+		verdict.MountPodSeen, "the API server has pod %s, which the cache does not show yet", act.Pod,
+	)}, nil
 }
 
 // isAlive reports whether the API server has the pod, with volumes that must stay mounted.

@@ -17,34 +17,62 @@ import (
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/names"
+	mounting "github.com/purser-csi/purser/internal/node/rules"
 )
 
 var errNoNode = errors.New("the Node object does not exist yet; the driver is registered when it does")
 
-// writeDriver writes what a driver says of the node: the annotation and the labels of the Node, and
-// the entry of the CSINode, from which the scheduler and the provisioner see the driver (5.12).
-func (a *Agent) writeDriver(ctx context.Context, r *registered) error {
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+// writeDrivers writes what drivers say of the node: the annotation and the labels of the Node, and
+// the entries of the CSINode, from which the scheduler and the provisioner see the drivers (5.12). It
+// returns the uid of the Node. A driver whose topology contradicts the labels of the Node is left out
+// and is in the error.
+func (a *Agent) writeDrivers(ctx context.Context, drivers []registered) (written types.UID, err error) {
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		node, err := a.liveNode(ctx)
 		if err != nil {
 			return err
 		}
-		segments := r.info.GetAccessibleTopology().GetSegments()
-		for _, key := range slices.Sorted(maps.Keys(segments)) {
-			if have, ok := node.Labels[key]; ok && have != segments[key] {
-				return fmt.Errorf("detected topology value collision: driver reported %q:%q but existing label is %q:%q", key, segments[key], key, have)
+		labels, ids, entries := map[string]string{}, map[string]string{}, []storagev1.CSINodeDriver{}
+		var collisions []error
+		for _, r := range drivers {
+			segments := r.info.GetAccessibleTopology().GetSegments()
+			if err := collision(node, segments); err != nil {
+				collisions = append(collisions, err)
+				continue
 			}
+			maps.Copy(labels, segments)
+			ids[r.Name] = r.info.GetNodeId()
+			entries = append(entries, entryOf(r.Name, r.info))
 		}
-		setID := func(ids map[string]string) { ids[r.Name] = r.info.GetNodeId() }
-		if err := a.annotate(ctx, node, segments, setID); err != nil {
+		if len(entries) == 0 {
+			return errors.Join(collisions...)
+		}
+		if err := a.annotate(ctx, node, labels, func(all map[string]string) { maps.Copy(all, ids) }); err != nil {
 			return err
 		}
-		return a.editCSINode(ctx, node, func(spec *storagev1.CSINodeSpec) {
-			setDriver(spec, entryOf(r.Name, r.info))
+		err = a.editCSINode(ctx, node, func(spec *storagev1.CSINodeSpec) {
+			for _, entry := range entries {
+				setDriver(spec, entry)
+			}
 		})
+		written = node.UID
+		return errors.Join(append(collisions, err)...)
 	})
+	return written, err
+}
+
+func collision(node *corev1.Node, segments map[string]string) error {
+	for _, key := range slices.Sorted(maps.Keys(segments)) {
+		if have, ok := node.Labels[key]; ok && have != segments[key] {
+			return fmt.Errorf(
+				"detected topology value collision: driver reported %q:%q but existing label is %q:%q", key,
+				segments[key], key, have,
+			)
+		}
+	}
+	return nil
 }
 
 // eraseDriver removes the entry and the annotation of a driver that is gone. The labels stay, as
@@ -59,7 +87,9 @@ func (a *Agent) eraseDriver(ctx context.Context, name string) error {
 			return err
 		}
 		return a.editCSINode(ctx, node, func(spec *storagev1.CSINodeSpec) {
-			spec.Drivers = slices.DeleteFunc(spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == name })
+			spec.Drivers = slices.DeleteFunc(
+				spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == name },
+			)
 		})
 	})
 }
@@ -111,22 +141,25 @@ func (a *Agent) annotate(
 	return nil
 }
 
-// editCSINode creates or updates the CSINode, which the Node owns.
+// editCSINode creates or updates the CSINode, which the Node owns. One that a deleted Node of the same
+// name owns is replaced: the garbage collector deletes it otherwise, at any time.
 func (a *Agent) editCSINode(ctx context.Context, node *corev1.Node, edit func(*storagev1.CSINodeSpec)) error {
 	have, err := kube.Get(ctx, a.Live, types.NamespacedName{Name: a.Node}, &storagev1.CSINode{})
 	if err != nil {
 		return err
 	}
-	if have == nil {
-		made := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: a.Node, OwnerReferences: []metav1.OwnerReference{
-			{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID},
-		}}}
-		edit(&made.Spec)
-		err := a.Writer.Create(ctx, made)
-		if apierrors.IsAlreadyExists(err) {
-			return apierrors.NewConflict(storagev1.Resource("csinodes"), a.Node, err)
+	var spec storagev1.CSINodeSpec
+	if have != nil && mounting.IsOfAnotherNode(have, node) {
+		if err := a.deleteCSINode(ctx, have); err != nil {
+			return err
 		}
-		return err
+		spec.Drivers = slices.DeleteFunc(
+			have.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return !a.drivers.isKnown(d.Name) },
+		)
+		have = nil
+	}
+	if have == nil {
+		return a.createCSINode(ctx, node, spec, edit)
 	}
 	before := have.Spec.DeepCopy()
 	edit(&have.Spec)
@@ -135,6 +168,34 @@ func (a *Agent) editCSINode(ctx context.Context, node *corev1.Node, edit func(*s
 	}
 	if err := a.Writer.Update(ctx, have); err != nil {
 		return fmt.Errorf("write CSINode %s: %w", a.Node, err)
+	}
+	a.csiNodes.Wrote(have)
+	return nil
+}
+
+func (a *Agent) createCSINode(
+	ctx context.Context, node *corev1.Node, spec storagev1.CSINodeSpec, edit func(*storagev1.CSINodeSpec),
+) error {
+	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
+	made := &storagev1.CSINode{
+		ObjectMeta: metav1.ObjectMeta{Name: a.Node, OwnerReferences: []metav1.OwnerReference{owner}}, Spec: spec,
+	}
+	edit(&made.Spec)
+	err := a.Writer.Create(ctx, made)
+	if apierrors.IsAlreadyExists(err) {
+		return apierrors.NewConflict(storagev1.Resource("csinodes"), a.Node, err)
+	}
+	if err == nil {
+		a.csiNodes.Wrote(made)
+	}
+	return err
+}
+
+// deleteCSINode deletes this very CSINode, and none that was created again under its name.
+func (a *Agent) deleteCSINode(ctx context.Context, csiNode *storagev1.CSINode) error {
+	err := a.Writer.Delete(ctx, csiNode.DeepCopy(), client.Preconditions{UID: &csiNode.UID})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete CSINode %s of a previous Node: %w", a.Node, err)
 	}
 	return nil
 }

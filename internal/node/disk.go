@@ -7,8 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/purser-csi/purser/internal/core/mounting"
 	"github.com/purser-csi/purser/internal/mount"
+	mounting "github.com/purser-csi/purser/internal/node/rules"
 )
 
 // dirMode is a kubelet's mode of folders (5.4).

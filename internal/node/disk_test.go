@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/purser-csi/purser/internal/core/mounting"
-	"github.com/purser-csi/purser/internal/world"
+	"github.com/purser-csi/purser/internal/kube"
+	mounting "github.com/purser-csi/purser/internal/node/rules"
 )
 
 // 5.10: what is found on disk, what is removed, and what stays.
@@ -167,7 +167,7 @@ func TestPodsAwaitReconstruction(t *testing.T) {
 		if err := os.MkdirAll(a.layout.Pod("uid-a"), dirMode); err != nil {
 			t.Fatal(err)
 		}
-		q := newQueue[world.Key]()
+		q := newQueue[kube.Key]()
 		defer q.ShutDown()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

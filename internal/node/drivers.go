@@ -4,14 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/purser-csi/purser/internal/core/mounting"
 	"github.com/purser-csi/purser/internal/csirpc"
+	mounting "github.com/purser-csi/purser/internal/node/rules"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
@@ -28,16 +30,23 @@ type drivers struct {
 	byName map[string]*registered
 }
 
-// registered is one driver with its connection, which connects again by itself.
+// registered is one driver with its connection, which connects again by itself. What is below conn is
+// protected by drivers.mu once the driver is added.
 type registered struct {
 	mounting.Driver
 	conn *csirpc.Conn
-	info *csi.NodeGetInfoResponse
+	info *csi.NodeGetInfoResponse // is replaced, not changed
+
+	socket    bool      // registered by a socket: its entry in the CSINode is the agent's
+	written   types.UID // of the Node that it was written to; empty if info has changed since
+	asked     time.Time // when NodeGetInfo answered last
+	asking    bool      // NodeGetInfo is in flight
+	exhausted bool      // the driver has answered ResourceExhausted since
 }
 
 func newDrivers(a *Agent) *drivers {
 	d := &drivers{Agent: a, byName: map[string]*registered{}}
-	d.plugins = &plugins{drivers: d, wake: make(chan struct{}, 1), sockets: map[string]*plugin{}}
+	d.plugins = &plugins{drivers: d, changes: make(chan struct{}), sockets: map[string]*plugin{}}
 	return d
 }
 
@@ -49,10 +58,15 @@ func (d *drivers) get(name string) *mounting.Driver {
 	return nil
 }
 
+// registered returns a copy of what is known of a driver; nil if none of the name is registered.
 func (d *drivers) registered(name string) *registered {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.byName[name]
+	if r := d.byName[name]; r != nil {
+		found := *r
+		return &found
+	}
+	return nil
 }
 
 // node returns the client of a driver's node service.
@@ -63,8 +77,38 @@ func (d *drivers) node(name string) (csi.NodeClient, error) {
 	return nil, fmt.Errorf("driver name %s not found in the list of registered CSI drivers", name)
 }
 
-// nodeChanged has registrations written that wait for the Node object.
-func (d *drivers) nodeChanged() { d.plugins.nodeChanged() }
+// edit changes what is known of a registered driver; conn is nil for whichever is registered under
+// the name.
+func (d *drivers) edit(name string, conn *csirpc.Conn, change func(*registered)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r := d.byName[name]; r != nil && (conn == nil || r.conn == conn) {
+		change(r)
+	}
+}
+
+// bySocket returns copies of the drivers that have registered by a socket.
+func (d *drivers) bySocket() (all []registered) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range d.byName {
+		if r.socket {
+			all = append(all, *r)
+		}
+	}
+	return all
+}
+
+// isKnown reports whether a driver is registered or given.
+func (d *drivers) isKnown(name string) bool {
+	return d.registered(name) != nil || slices.ContainsFunc(d.Given, func(g GivenDriver) bool { return g.Name == name })
+}
+
+// nodeChanged has registrations written that wait for the Node object, or that it has lost.
+func (d *drivers) nodeChanged() {
+	d.plugins.nodeChanged()
+	d.csiNode.changed()
+}
 
 // Start implements manager.Runnable. It connects to the given drivers and serves registrations
 // until ctx ends.
@@ -97,7 +141,9 @@ func (d *drivers) meet(ctx context.Context, given GivenDriver) {
 			d.add(r)
 			return
 		}
-		logr.FromContextOrDiscard(ctx).Info("waiting for the csi driver", telemetry.KeyDriver, given.Name, "problem", err.Error())
+		logr.FromContextOrDiscard(ctx).Info(
+			"waiting for the csi driver", telemetry.KeyDriver, given.Name, "problem", err.Error(),
+		)
 		select {
 		case <-ctx.Done():
 			return
@@ -127,7 +173,9 @@ func (d *drivers) connect(ctx context.Context, name, endpoint string) (*register
 	}
 	answer, err := conn.Node().NodeGetCapabilities(ctx, &csi.NodeGetCapabilitiesRequest{})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("driver %s at %s: NodeGetCapabilities: %w", name, endpoint, err), conn.Close())
+		return nil, errors.Join(
+			fmt.Errorf("driver %s at %s: NodeGetCapabilities: %w", name, endpoint, err), conn.Close(),
+		)
 	}
 	has := map[csi.NodeServiceCapability_RPC_Type]bool{}
 	for _, c := range answer.GetCapabilities() {

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
-	"github.com/purser-csi/purser/internal/core/mounting"
-	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/names"
+	mounting "github.com/purser-csi/purser/internal/node/rules"
 	"github.com/purser-csi/purser/internal/reconcile"
 )
 
@@ -83,7 +83,14 @@ func (a *Agent) volumeChanges() handler.TypedEventHandler[*corev1.PersistentVolu
 func (a *Agent) attachmentChanges() handler.TypedEventHandler[*storagev1.VolumeAttachment, mounting.Key] {
 	return reconcile.OnChange(func(ctx context.Context, c reconcile.Change[*storagev1.VolumeAttachment], q queue) {
 		va := c.Object()
-		if va.Spec.NodeName != a.Node || va.Spec.Source.PersistentVolumeName == nil {
+		if va.Spec.NodeName != a.Node {
+			return
+		}
+		if !c.IsDeleted() && mounting.IsExhausted(va) &&
+			(c.IsCreated() || !equality.Semantic.DeepEqual(c.Old.Status.AttachError, va.Status.AttachError)) {
+			a.csiNode.exhausted(va.Spec.Attacher)
+		}
+		if va.Spec.Source.PersistentVolumeName == nil {
 			return
 		}
 		if pv := a.objects(ctx).Volume(*va.Spec.Source.PersistentVolumeName); pv != nil && pv.Spec.CSI != nil {
@@ -97,11 +104,18 @@ func (a *Agent) attachmentChanges() handler.TypedEventHandler[*storagev1.VolumeA
 func (a *Agent) nodeChanges() handler.TypedEventHandler[*corev1.Node, mounting.Key] {
 	return reconcile.OnChange(func(ctx context.Context, c reconcile.Change[*corev1.Node], q queue) {
 		node := c.Object()
-		if node.Name != a.Node || c.IsDeleted() {
+		if node.Name != a.Node {
+			return
+		}
+		if c.IsDeleted() {
+			a.nodes.Gone(node)
 			return
 		}
 		a.nodes.Saw(node)
 		a.drivers.nodeChanged()
+		if c.IsCreated() {
+			a.inUse.changed() // a Node that was created again lists no volumes
+		}
 		if c.IsCreated() || !equality.Semantic.DeepEqual(c.Old.Labels, node.Labels) {
 			a.addAll(ctx, func(mounting.Key) bool { return true }, q)
 			return
@@ -117,8 +131,25 @@ func (a *Agent) nodeChanges() handler.TypedEventHandler[*corev1.Node, mounting.K
 	})
 }
 
+// csiNodeChanges has the registered drivers compared with the CSINode.
+func (a *Agent) csiNodeChanges() handler.TypedEventHandler[*storagev1.CSINode, mounting.Key] {
+	return reconcile.OnChange(func(_ context.Context, c reconcile.Change[*storagev1.CSINode], _ queue) {
+		csiNode := c.Object()
+		if csiNode.Name != a.Node {
+			return
+		}
+		if c.IsDeleted() {
+			a.csiNodes.Gone(csiNode)
+		} else {
+			a.csiNodes.Saw(csiNode)
+		}
+		a.csiNode.changed()
+	})
+}
+
 func (a *Agent) driverChanges() handler.TypedEventHandler[*storagev1.CSIDriver, mounting.Key] {
 	return reconcile.OnChange(func(ctx context.Context, c reconcile.Change[*storagev1.CSIDriver], q queue) {
+		a.csiNode.changed()
 		a.addAll(ctx, func(key mounting.Key) bool { return key.Driver == c.Object().Name }, q)
 	})
 }

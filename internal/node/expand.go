@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/mounting"
+	mounting "github.com/purser-csi/purser/internal/node/rules"
 )
 
 // expand is 5.9: the claim's status says that the node expands the volume, then that it has.
@@ -20,8 +20,8 @@ func (a *Agent) expand(ctx context.Context, s mounting.Snapshot, use mounting.Us
 	if err != nil {
 		return mounting.AfterExpand(use, unsent(err))
 	}
-	size := use.PV.Spec.Capacity[corev1.ResourceStorage]
-	claim, err := a.noteExpansion(ctx, use.Claim, mounting.ExpansionBegun, size.Value())
+	bytes := request.GetCapacityRange().GetRequiredBytes()
+	claim, err := a.noteExpansion(ctx, use.Claim, mounting.ExpansionBegun, bytes)
 	if err != nil {
 		return mounting.AfterExpand(use, unsent(err))
 	}
@@ -31,21 +31,21 @@ func (a *Agent) expand(ctx context.Context, s mounting.Snapshot, use mounting.Us
 			_, err := driver.NodeExpandVolume(ctx, request)
 			return err
 		})
-	if failure != nil && failure.IsInfeasible() {
-		if _, err := a.noteExpansion(ctx, claim, mounting.ExpansionInfeasible, size.Value()); err != nil {
+	if failure != nil && mounting.IsInfeasible(*failure) {
+		if _, err := a.noteExpansion(ctx, claim, mounting.ExpansionInfeasible, bytes); err != nil {
 			return mounting.AfterExpand(use, unsent(err))
 		}
 	}
 	if failure != nil {
-		if failure.NeedsUnused() {
-			a.editDevice(s.Key, use, func(d *mounting.Device) { d.Refused = size.Value() })
+		if mounting.NeedsUnused(*failure) {
+			a.editDevice(s.Key, use, func(d *mounting.Device) { d.Refused = bytes })
 		}
 		return mounting.AfterExpand(use, failure)
 	}
-	if _, err := a.noteExpansion(ctx, claim, mounting.ExpansionDone, size.Value()); err != nil {
+	if _, err := a.noteExpansion(ctx, claim, mounting.ExpansionDone, bytes); err != nil {
 		return mounting.AfterExpand(use, unsent(err)) // the call is repeated, which changes nothing
 	}
-	a.editDevice(s.Key, use, func(d *mounting.Device) { d.Bytes = size.Value() })
+	a.editDevice(s.Key, use, func(d *mounting.Device) { d.Bytes = bytes })
 	message := fmt.Sprintf("MountVolume.NodeExpandVolume succeeded for volume %q", use.ID.Spec)
 	a.Events.Event(use.Pod, corev1.EventTypeNormal, mounting.EventResizeSuccess, message)
 	a.Events.Event(use.Claim, corev1.EventTypeNormal, mounting.EventResizeSuccess, message)
@@ -92,7 +92,9 @@ func (a *Agent) noteExpansion(
 
 // statusFields are those that an expansion changes. One that is empty is removed.
 func statusFields(status corev1.PersistentVolumeClaimStatus) map[string]any {
-	fields := map[string]any{"capacity": status.Capacity, "conditions": status.Conditions, "allocatedResourceStatuses": nil}
+	fields := map[string]any{
+		"capacity": status.Capacity, "conditions": status.Conditions, "allocatedResourceStatuses": nil,
+	}
 	states := map[string]any{string(corev1.ResourceStorage): nil}
 	if state, ok := status.AllocatedResourceStatuses[corev1.ResourceStorage]; ok {
 		states[string(corev1.ResourceStorage)] = state

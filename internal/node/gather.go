@@ -9,11 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/mounting"
-	"github.com/purser-csi/purser/internal/core/names"
-	"github.com/purser-csi/purser/internal/core/protection"
 	"github.com/purser-csi/purser/internal/kube"
-	"github.com/purser-csi/purser/internal/world"
+	"github.com/purser-csi/purser/internal/names"
+	mounting "github.com/purser-csi/purser/internal/node/rules"
+	protection "github.com/purser-csi/purser/internal/protection/rules"
 )
 
 // The indexes: pods by node, by uid and by claim, volumes by driver and handle.
@@ -25,21 +24,18 @@ const (
 )
 
 // Indexes are what an agent needs of the cache. Agents of several nodes share them.
-func Indexes() []world.Index {
-	pods := func(field string, values func(*corev1.Pod) []string) world.Index {
-		return world.Index{Kind: &corev1.Pod{}, Field: field, Values: world.IndexFunc(values)}
-	}
+func Indexes() []kube.Index {
 	handle := func(pv *corev1.PersistentVolume) []string {
 		if pv.Spec.CSI == nil {
 			return nil
 		}
 		return []string{keyOfVolume(pv).String()}
 	}
-	return []world.Index{
-		pods(indexNode, func(p *corev1.Pod) []string { return []string{p.Spec.NodeName} }),
-		pods(indexUID, func(p *corev1.Pod) []string { return []string{string(p.UID)} }),
-		pods(indexClaim, protection.ClaimNames),
-		{Kind: &corev1.PersistentVolume{}, Field: indexHandle, Values: world.IndexFunc(handle)},
+	return []kube.Index{
+		kube.IndexBy(indexNode, func(p *corev1.Pod) []string { return []string{p.Spec.NodeName} }),
+		kube.IndexBy(indexUID, func(p *corev1.Pod) []string { return []string{string(p.UID)} }),
+		kube.IndexBy(indexClaim, protection.ClaimNames),
+		kube.IndexBy(indexHandle, handle),
 	}
 }
 

@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/mounting"
-	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/names"
+	mounting "github.com/purser-csi/purser/internal/node/rules"
 )
 
 // inUse writes status.volumesInUse of the node as soon as it changes (5.13 c). A volume is in use
@@ -166,7 +166,9 @@ func (u *inUse) list(ctx context.Context) ([]corev1.UniqueVolumeName, error) {
 }
 
 func (u *inUse) write(ctx context.Context, node *corev1.Node, list []corev1.UniqueVolumeName) (*corev1.Node, error) {
-	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": node.UID}, "status": map[string]any{"volumesInUse": list}})
+	raw, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": node.UID}, "status": map[string]any{"volumesInUse": list},
+	})
 	if err != nil {
 		return nil, err
 	}

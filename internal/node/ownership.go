@@ -13,7 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/purser-csi/purser/internal/core/mounting"
+	mounting "github.com/purser-csi/purser/internal/node/rules"
 )
 
 // The first event about files that take long, and those after it (ND-4).
@@ -99,6 +99,7 @@ func (a *Agent) tellProgress(ctx context.Context, use mounting.Use, files *atomi
 		case <-a.Clock.After(pause):
 		}
 		a.Events.Event(use.Pod, corev1.EventTypeWarning, mounting.EventPermissionProgress, fmt.Sprintf(
-			"Setting volume ownership for %s/volumes/kubernetes.io~csi/%s/mount, processed %d files.", use.ID.Pod, use.ID.Spec, files.Load()))
+			"Setting volume ownership for %s/volumes/kubernetes.io~csi/%s/mount, processed %d files.", use.ID.Pod,
+			use.ID.Spec, files.Load()))
 	}
 }

@@ -25,9 +25,9 @@ import (
 // (5.12): a socket that appears registers a driver, and one that goes ends its registration.
 type plugins struct {
 	*drivers
-	wake chan struct{} // a registration waits for the Node object
 
 	mu      sync.Mutex
+	changes chan struct{}      // is closed and replaced when the Node has changed
 	sockets map[string]*plugin // by path
 }
 
@@ -49,11 +49,18 @@ const (
 	mostRegisterPause  = 30 * time.Second
 )
 
+// nodeChanged has every registration tried again that waits for the Node object.
 func (p *plugins) nodeChanged() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.changes)
+	p.changes = make(chan struct{})
+}
+
+func (p *plugins) nextChange() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.changes
 }
 
 // watch serves registrations until ctx ends.
@@ -137,6 +144,7 @@ func (p *plugins) serve(ctx context.Context, path string, one *plugin) {
 	defer close(one.done)
 	log := logr.FromContextOrDiscard(ctx).WithValues("socket", path)
 	for pause := firstRegisterPause; ctx.Err() == nil; pause = min(2*pause, mostRegisterPause) {
+		changed := p.nextChange()
 		name, err := p.register(ctx, path)
 		if err == nil {
 			p.mu.Lock()
@@ -148,7 +156,7 @@ func (p *plugins) serve(ctx context.Context, path string, one *plugin) {
 		log.Info("cannot register the csi driver yet", "problem", err.Error(), telemetry.KeyRetry, pause.String())
 		select {
 		case <-ctx.Done():
-		case <-p.wake:
+		case <-changed:
 		case <-p.Clock.After(pause):
 		}
 	}
@@ -191,16 +199,18 @@ func (p *plugins) registerDriver(ctx context.Context, info *kubelet.PluginInfo, 
 	if !slices.ContainsFunc(info.GetSupportedVersions(), func(v string) bool {
 		return strings.HasPrefix(strings.TrimPrefix(v, "v"), "1.")
 	}) {
-		return fmt.Errorf("driver %s supports the versions %q, and a version 1.x of CSI is needed", info.GetName(), info.GetSupportedVersions())
+		return fmt.Errorf(
+			"driver %s supports the versions %q, and a version 1.x of CSI is needed", info.GetName(),
+			info.GetSupportedVersions(),
+		)
 	}
 	r, err := p.connect(ctx, info.GetName(), endpoint)
 	if err != nil {
 		return err
 	}
-	if err := p.writeDriver(ctx, r); err != nil {
+	if err := p.csiNode.register(ctx, r); err != nil {
 		return errors.Join(err, r.conn.Close())
 	}
-	p.add(r)
 	return nil
 }
 
@@ -214,8 +224,7 @@ func (p *plugins) deregister(ctx context.Context, one *plugin) {
 		return
 	}
 	log := logr.FromContextOrDiscard(ctx)
-	p.remove(name)
-	if err := p.eraseDriver(ctx, name); err != nil {
+	if err := p.csiNode.deregister(ctx, name); err != nil {
 		log.Error(err, "cannot remove the entry of a driver that is gone", telemetry.KeyDriver, name)
 		return
 	}

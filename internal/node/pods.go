@@ -19,27 +19,31 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/purser-csi/purser/internal/core/mounting"
+	"github.com/purser-csi/purser/internal/kube"
+	mounting "github.com/purser-csi/purser/internal/node/rules"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
-	"github.com/purser-csi/purser/internal/world"
 )
 
-type podQueue = workqueue.TypedRateLimitingInterface[world.Key]
+type podQueue = workqueue.TypedRateLimitingInterface[kube.Key]
 
 // podTask is the task about the pods of the node. The key of a pod of which only the folder is known
 // has no name.
 type podTask struct{ *Agent }
 
-func (a *Agent) addPods(mgr manager.Manager) error {
-	loop := reconcile.New(reconcile.Config[world.Key, mounting.PodSnapshot, mounting.PodAction]{
-		Settings: a.Settings, Name: NamePods, Task: podTask{a}, Retries: reconcile.NewRetries[world.Key](),
+// podLoop returns the task about pods with the loop around it.
+func (a *Agent) podLoop() *reconcile.Loop[kube.Key, mounting.PodSnapshot, mounting.PodAction] {
+	return reconcile.New(reconcile.Config[kube.Key, mounting.PodSnapshot, mounting.PodAction]{
+		Settings: a.Settings, Name: NamePods, Task: podTask{a}, Retries: reconcile.NewRetries[kube.Key](),
 		Bound: reconcile.APITimeout,
 	})
-	return reconcile.Register(mgr, reconcile.Registration[world.Key]{
-		Name: NamePods, Workers: a.Workers, Reconciler: loop,
-		Sources: []source.TypedSource[world.Key]{
-			source.TypedFunc[world.Key](a.startPods),
+}
+
+func (a *Agent) addPods(mgr manager.Manager) error {
+	return reconcile.Register(mgr, reconcile.Registration[kube.Key]{
+		Name: NamePods, Workers: a.Workers, Reconciler: a.podLoop(),
+		Sources: []source.TypedSource[kube.Key]{
+			source.TypedFunc[kube.Key](a.startPods),
 			source.TypedKind(mgr.GetCache(), &corev1.Pod{}, a.podChanges()),
 		},
 	})
@@ -61,7 +65,7 @@ func (a *Agent) startPods(ctx context.Context, q podQueue) error {
 	a.pods = q
 	a.mu.Unlock()
 	for _, uid := range uids {
-		q.Add(world.Key{UID: uid})
+		q.Add(kube.Key{UID: uid})
 	}
 	return nil
 }
@@ -81,7 +85,7 @@ func (a *Agent) podFolders() ([]types.UID, error) {
 	return uids, err
 }
 
-func (a *Agent) podChanges() handler.TypedEventHandler[*corev1.Pod, world.Key] {
+func (a *Agent) podChanges() handler.TypedEventHandler[*corev1.Pod, kube.Key] {
 	return reconcile.OnChange(func(_ context.Context, c reconcile.Change[*corev1.Pod], q podQueue) {
 		pod := c.Object()
 		if pod.Spec.NodeName != a.Node {
@@ -92,7 +96,7 @@ func (a *Agent) podChanges() handler.TypedEventHandler[*corev1.Pod, world.Key] {
 			a.finished.Forget(pod.UID)
 			a.records.forget(pod.UID)
 		}
-		q.Add(world.KeyOf(pod))
+		q.Add(kube.KeyOf(pod))
 	})
 }
 
@@ -100,7 +104,7 @@ func (a *Agent) enqueuePod(pod *corev1.Pod) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.pods != nil {
-		a.pods.Add(world.KeyOf(pod))
+		a.pods.Add(kube.KeyOf(pod))
 	}
 }
 
@@ -114,12 +118,12 @@ func (a *Agent) enqueueUID(uid types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.pods != nil {
-		a.pods.Add(world.Key{UID: uid})
+		a.pods.Add(kube.Key{UID: uid})
 	}
 }
 
 // Gather implements reconcile.Task.
-func (t podTask) Gather(ctx context.Context, key world.Key) (mounting.PodSnapshot, error) {
+func (t podTask) Gather(ctx context.Context, key kube.Key) (mounting.PodSnapshot, error) {
 	s := mounting.PodSnapshot{UID: key.UID, Runtime: t.Runtime, Recorded: len(t.records.ofPod(key.UID))}
 	pods, err := t.listPods(ctx, client.MatchingFields{indexUID: string(key.UID)})
 	if err != nil {
@@ -149,8 +153,12 @@ func (t podTask) Decide(s mounting.PodSnapshot, _ time.Time) mounting.PodVerdict
 }
 
 // About implements reconcile.Task.
-func (t podTask) About(key world.Key, _ mounting.PodSnapshot) reconcile.About {
-	return reconcile.About{Log: []any{"node", t.Node, telemetry.KeyPod, key.NamespacedName, "uid", key.UID}}
+func (t podTask) About(key kube.Key, s mounting.PodSnapshot) reconcile.About {
+	about := reconcile.About{Log: []any{"node", t.Node, telemetry.KeyPod, key.NamespacedName, "uid", key.UID}}
+	if s.Pod != nil {
+		about.Object = s.Pod // a wait of more than a minute is said on it
+	}
+	return about
 }
 
 // Apply implements reconcile.Task.
@@ -158,8 +166,11 @@ func (t podTask) Apply(
 	ctx context.Context, s mounting.PodSnapshot, action mounting.PodAction,
 ) (mounting.PodVerdict, error) {
 	switch act := action.(type) {
-	case mounting.SetConditions:
-		return nil, t.setConditions(ctx, s.Pod, act.Conditions)
+	case mounting.SetStatus:
+		return nil, t.setStatus(ctx, s.Pod, act.Status)
+	case mounting.NotePod:
+		t.Events.Event(s.Pod, corev1.EventTypeNormal, act.Event, act.Message)
+		return nil, nil
 	case mounting.TellPod:
 		t.tell(mounting.Tell{Pods: []*corev1.Pod{s.Pod}, Event: act.Event, Message: act.Message})
 		return nil, nil
@@ -186,26 +197,51 @@ func (t podTask) finish(ctx context.Context, pod *corev1.Pod) error {
 	return err
 }
 
-func (t podTask) setConditions(ctx context.Context, pod *corev1.Pod, conditions []corev1.PodCondition) error {
+// setStatus writes fields of the pod's status. A merge keeps a field that the patch leaves out, so
+// each condition has all of its fields, and the empty ones too.
+func (t podTask) setStatus(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) error {
 	now := metav1.NewTime(t.Clock.Now())
-	for i := range conditions {
-		conditions[i].LastTransitionTime = now
+	var conditions []map[string]any
+	for _, c := range status.Conditions {
+		conditions = append(conditions, map[string]any{
+			"type": c.Type, "status": c.Status, "reason": c.Reason, "message": c.Message,
+			"lastProbeTime": nil, "lastTransitionTime": now,
+		})
 	}
-	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": map[string]any{"conditions": conditions}})
+	fields := map[string]any{"conditions": conditions}
+	if status.Phase != "" {
+		fields["phase"], fields["startTime"] = status.Phase, now
+		fields["initContainerStatuses"] = startedAt(status.InitContainerStatuses, now)
+		fields["containerStatuses"] = startedAt(status.ContainerStatuses, now)
+	}
+	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": fields})
 	if err != nil {
 		return err
 	}
-	patch := client.RawPatch(types.StrategicMergePatchType, raw) // merges the list by type
+	patch := client.RawPatch(types.StrategicMergePatchType, raw) // merges the list of conditions by type
 	if err := t.Writer.Status().Patch(ctx, pod.DeepCopy(), patch); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("write the conditions of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		return fmt.Errorf("write the status of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	return nil
+}
+
+func startedAt(containers []corev1.ContainerStatus, now metav1.Time) []corev1.ContainerStatus {
+	for i := range containers {
+		if state := &containers[i].State; state.Running != nil {
+			state.Running.StartedAt = now
+		} else if state.Terminated != nil {
+			state.Terminated.StartedAt, state.Terminated.FinishedAt = now, now
+		}
+	}
+	return containers
 }
 
 // cleanPod removes what is empty in the folder of a pod that ends. Files in it are those of the
 // program that ran its containers; they stay, and the log names the folder.
 func (t podTask) cleanPod(ctx context.Context, uid types.UID) {
 	if err := removeTree(t.layout.Pod(uid)); err != nil {
-		logr.FromContextOrDiscard(ctx).Info("orphaned pod found, but its folder is not empty and stays", "pod", uid, "problem", err.Error())
+		logr.FromContextOrDiscard(ctx).Info(
+			"orphaned pod found, but its folder is not empty and stays", "pod", uid, "problem", err.Error(),
+		)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/purser-csi/purser/internal/core/mounting"
 	"github.com/purser-csi/purser/internal/mount"
+	mounting "github.com/purser-csi/purser/internal/node/rules"
 )
 
 // reconstruct reads from the metadata files what an earlier process, or a kubelet, has mounted
@@ -68,7 +68,9 @@ func (a *Agent) findDevices(ctx context.Context) error {
 		}
 		key := mounting.Key{Driver: m.Driver, Handle: m.Handle}
 		if a.layout.StageDir(key) != dir {
-			logr.FromContextOrDiscard(ctx).Info("the metadata is another volume's; the folder stays as it is", "folder", dir)
+			logr.FromContextOrDiscard(ctx).Info(
+				"the metadata is another volume's; the folder stays as it is", "folder", dir,
+			)
 			continue
 		}
 		a.foundDevice(key, mounting.DeviceID{Mode: mounting.Filesystem})
@@ -140,7 +142,9 @@ func (a *Agent) discard(ctx context.Context, dir, data, mounted string, problem 
 		log.Error(err, "something is mounted that no metadata tells of; unmount it by hand", "path", mounted)
 		return
 	}
-	err := inOrder(removal(mounted), func() error { return removeMetadata(data) }, func() error { return removeTree(dir) })
+	err := inOrder(
+		removal(mounted), func() error { return removeMetadata(data) }, func() error { return removeTree(dir) },
+	)
 	if err != nil {
 		log.Error(err, "the folder of a volume without metadata is not empty and stays")
 	}

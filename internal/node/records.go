@@ -6,8 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/purser-csi/purser/internal/core/mounting"
-	"github.com/purser-csi/purser/internal/core/verdict"
+	mounting "github.com/purser-csi/purser/internal/node/rules"
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 // records is what the node has of each volume, and how far the volumes of pods are. Only the run of

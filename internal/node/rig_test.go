@@ -25,11 +25,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/purser-csi/purser/internal/core/mounting"
-	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/kube"
+	mounting "github.com/purser-csi/purser/internal/node/rules"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/verdict"
 	"github.com/purser-csi/purser/test/scripted"
 )
 
@@ -117,6 +117,7 @@ type driver struct {
 	calls []string
 	hook  func(ctx context.Context, method string) error
 	stats *csi.NodeGetVolumeStatsResponse
+	most  int64 // volumes per node
 }
 
 func (d *driver) intercept(ctx context.Context, r any, info *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
@@ -125,7 +126,7 @@ func (d *driver) intercept(ctx context.Context, r any, info *grpc.UnaryServerInf
 	if of, ok := r.(interface{ GetVolumeId() string }); ok {
 		d.calls = append(d.calls, method+" "+of.GetVolumeId())
 	}
-	hook, stats := d.hook, d.stats
+	hook, stats, most := d.hook, d.stats, d.most
 	d.mu.Unlock()
 	if hook != nil {
 		if err := hook(ctx, method); err != nil {
@@ -154,7 +155,7 @@ func (d *driver) intercept(ctx context.Context, r any, info *grpc.UnaryServerInf
 	case "NodeGetVolumeStats":
 		return stats, nil
 	}
-	return &csi.NodeGetInfoResponse{NodeId: "id"}, nil
+	return &csi.NodeGetInfoResponse{NodeId: "id", MaxVolumesPerNode: most}, nil
 }
 
 // set replaces the hook.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/mounting"
+	mounting "github.com/purser-csi/purser/internal/node/rules"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
@@ -126,8 +126,9 @@ func (s *stats) ask(ctx context.Context, driver string, uses map[types.Namespace
 			answers[claim] = mounting.StatsOf(answer)
 			continue
 		}
-		logr.FromContextOrDiscard(ctx).V(1).Info("the driver does not say the usage of a volume", telemetry.KeyDriver, driver,
-			"handle", use.Key.VolumeID(), "problem", failure.Message)
+		logr.FromContextOrDiscard(ctx).V(1).Info("the driver does not say the usage of a volume", telemetry.KeyDriver,
+			driver,
+			"handle", use.Key.VolumeID(), "problem", failure.Words())
 		if failure.Code == codes.DeadlineExceeded {
 			break
 		}

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/purser-csi/purser/internal/core/mounting"
+	mounting "github.com/purser-csi/purser/internal/node/rules"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 

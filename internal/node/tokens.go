@@ -10,7 +10,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/purser-csi/purser/internal/core/mounting"
+	mounting "github.com/purser-csi/purser/internal/node/rules"
 )
 
 // podTokens are the tokens of a pod's service account for one call. They are in memory for the call
@@ -51,7 +51,9 @@ func (a *Agent) tokens(ctx context.Context, info *storagev1.CSIDriver, use mount
 			ObjectMeta: metav1.ObjectMeta{Namespace: use.Pod.Namespace, Name: use.Pod.Spec.ServiceAccountName},
 		}
 		if err := a.Writer.SubResource("token").Create(ctx, account, request); err != nil {
-			return podTokens{}, fmt.Errorf("token of service account %s/%s for the driver: %w", account.Namespace, account.Name, err)
+			return podTokens{}, fmt.Errorf(
+				"token of service account %s/%s for the driver: %w", account.Namespace, account.Name, err,
+			)
 		}
 		answers[r.Audience] = request.Status
 	}

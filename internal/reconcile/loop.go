@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -12,8 +13,8 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 // Task is one controller: K is its key, S its snapshot, A its actions.
@@ -32,8 +33,19 @@ type Task[K comparable, S, A any] interface {
 // About is what the loop needs of a snapshot for logs and events.
 type About struct {
 	Object runtime.Object // that events are about; nil for none
-	Log    []any          // keys and values
-	Inputs func() string  // digest, worked out only for what failed; see [Retry]; nil for none
+	// Users are what users see of an object that they cannot see themselves, or of which the events are
+	// not the loop's: a long wait without an event is said on them. Nil for Object.
+	Users  []runtime.Object
+	Log    []any         // keys and values
+	Inputs func() string // digest, worked out only for what failed; see [Retry]; nil for none
+}
+
+// users are the objects on which a long wait is said.
+func (a About) users() []runtime.Object {
+	if a.Users == nil && a.Object != nil {
+		return []runtime.Object{a.Object}
+	}
+	return a.Users
 }
 
 func (a About) inputs() string {
@@ -55,6 +67,21 @@ type Settings struct {
 	Clock   clock.Clock
 	Events  Recorder
 	Decided *prometheus.CounterVec // verdicts, by controller and reason
+
+	Repeats  int           // how many runs in a row may do the same before the next one waits; 0 for 5
+	SayAfter time.Duration // how long a wait may last before an event says it; 0 for a minute
+	Watch    func(Run)     // is called after each run; nil for nothing
+}
+
+// Run is what a run of a controller came to, for an observer.
+type Run struct {
+	Controller string
+	Key        any
+	Reason     verdict.Reason // of the last verdict
+	// Acted is the reason of the first verdict if it had actions, empty if it had none or rested.
+	Acted verdict.Reason
+	Waits bool             // the key waits, or is attempted again later
+	Users []runtime.Object // that the run is about, as users see them
 }
 
 // Config is what a loop needs.
@@ -64,11 +91,14 @@ type Config[K comparable, S, A any] struct {
 	Task    Task[K, S, A]
 	Retries *Retries[K]
 	Bound   time.Duration // of one run, when the process is asked to end meanwhile
-	// HeldUp is the reason that replaces WriteFailed when the failures go on, with an event; empty for
+	// LastingReason is the reason that replaces WriteFailed when the failures go on, with an event; empty for
 	// never.
-	HeldUp  verdict.Reason
-	Finally func(K) // called at the end of each run; nil for nothing
-	Rests   func(K) // called in place of a run, for a key that is left alone for a while; nil for nothing
+	LastingReason verdict.Reason
+	Finally       func(K) // called at the end of each run; nil for nothing
+	Rests         func(K) // called in place of the actions of a key that is left alone for a while; nil for nothing
+	// Polls says that to do the same again and again is what the controller is for. It limits the rate
+	// itself.
+	Polls bool
 	// Observe is called with the outcome and duration of each run; may be nil.
 	Observe func(key K, s S, end verdict.Verdict[A], took time.Duration)
 }
@@ -76,7 +106,8 @@ type Config[K comparable, S, A any] struct {
 // Loop implements reconcile.TypedReconciler.
 type Loop[K comparable, S, A any] struct {
 	Config[K, S, A]
-	churn churn[K]
+	repeats  repeats[K]
+	silences silences[K]
 }
 
 // New returns a loop.
@@ -84,7 +115,7 @@ func New[K comparable, S, A any](cfg Config[K, S, A]) *Loop[K, S, A] {
 	return &Loop[K, S, A]{Config: cfg}
 }
 
-// maxDecisions bounds the verdicts of one run: a longer chain is a bug in a decision of core.
+// maxDecisions bounds the verdicts of one run: a longer chain is a bug in the rules.
 const maxDecisions = 10
 
 // Reconcile runs one key. It never returns an error: a failure is a verdict like any other. A run
@@ -94,12 +125,6 @@ func (l *Loop[K, S, A]) Reconcile(ctx context.Context, key K) (reconcile.Result,
 	if ctx.Err() != nil {
 		return reconcile.Result{}, nil
 	}
-	if rest := l.churn.rest(key, l.Clock.Now()); rest > 0 {
-		if l.Rests != nil {
-			l.Rests(key)
-		}
-		return reconcile.Result{RequeueAfter: rest}, nil
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.Bound)
 	defer cancel()
 	if l.Finally != nil {
@@ -108,24 +133,57 @@ func (l *Loop[K, S, A]) Reconcile(ctx context.Context, key K) (reconcile.Result,
 	began := l.Clock.Now()
 	snapshot, err := l.Task.Gather(ctx, key)
 	about := l.Task.About(key, snapshot)
-	end := l.follow(ctx, key, snapshot, about, err)
+	end, acted, rests := l.follow(ctx, key, snapshot, about, err)
+	if rests > 0 {
+		if l.Rests != nil {
+			l.Rests(key)
+		}
+		return reconcile.Result{RequeueAfter: rests}, nil
+	}
 	if l.Observe != nil {
 		l.Observe(key, snapshot, end, l.Clock.Since(began))
 	}
-	return l.finish(ctx, key, about, end), nil
+	result := l.finish(ctx, key, about, end)
+	if l.Watch != nil {
+		l.Watch(runOf(l.Name, key, about, end, acted))
+	}
+	return result, nil
 }
 
-// follow decides and applies until there is no action left. unread is the error of the gather.
-func (l *Loop[K, S, A]) follow(ctx context.Context, key K, snapshot S, about About, unread error) verdict.Verdict[A] {
+func runOf[K comparable, A any](
+	controller string, key K, about About, end verdict.Verdict[A], acted verdict.Reason,
+) Run {
+	_, waits := end.(verdict.Wait[A])
+	_, refused := end.(verdict.Refuse[A])
+	return Run{
+		Controller: controller, Key: key, Reason: end.Because().Reason, Acted: acted,
+		Waits: waits || refused, Users: about.users(),
+	}
+}
+
+// follow decides and applies until there is no action left. unread is the error of the gather. A key
+// in a hot loop rests instead. acted is the reason of the first verdict if it has actions.
+func (l *Loop[K, S, A]) follow(
+	ctx context.Context, key K, snapshot S, about About, unread error,
+) (end verdict.Verdict[A], acted verdict.Reason, rests time.Duration) {
 	if unread != nil {
-		return l.unreadable(unread)
+		return l.unreadable(unread), "", 0
 	}
 	v := l.Task.Decide(snapshot, l.Clock.Now())
-	for n := range maxDecisions {
+	todo, acts := v.(verdict.Do[A])
+	if acts && !l.Polls {
+		if rests := l.rest(key, about, todo); rests > 0 {
+			return nil, "", rests
+		}
+		defer func() { l.notice(ctx, key, about, todo.Finding, end) }()
+	}
+	if acts {
+		acted = todo.Reason
+	}
+	for range maxDecisions {
 		todo, ok := v.(verdict.Do[A])
 		if !ok {
-			l.notice(ctx, key, about, v, n > 0)
-			return v
+			return v, acted, 0
 		}
 		if todo.Then == nil || todo.Then.Because() != todo.Because() { // else it is reported once, when it is done
 			l.report(ctx, key, about, v, 0)
@@ -134,33 +192,62 @@ func (l *Loop[K, S, A]) follow(ctx context.Context, key K, snapshot S, about Abo
 	}
 	return verdict.Refuse[A]{
 		Retry: verdict.RetrySlowly,
-		Finding: verdict.Finding{Reason: verdict.DecisionsEndless, Message: fmt.Sprintf(
-			"%d decisions in a row did not come to an end, the last for the reason %s: %s; this is a bug of Purser, please report it",
-			maxDecisions,
-			v.Because().Reason,
-			v.Because().Text(),
-		)},
-	}
+		Finding: verdict.Because(
+			verdict.DecisionsEndless,
+			"%d decisions in a row did not come to an end, the last for the reason %s: %s; this is a bug of Purser, "+
+				"please report it",
+			maxDecisions, v.Because().Reason, v.Because().Text(),
+		),
+	}, acted, 0
 }
 
-// notice delays a key that is changed in run after run. A failed run is followed by a delay in any
-// case.
-func (l *Loop[K, S, A]) notice(ctx context.Context, key K, about About, end verdict.Verdict[A], acted bool) {
-	if _, failed := end.(verdict.Refuse[A]); failed || !acted || !l.churn.acted(key, l.Clock.Now()) {
+// rest returns how long a key rests that would do once more what its last runs did in vain.
+func (l *Loop[K, S, A]) rest(key K, about About, todo verdict.Do[A]) time.Duration {
+	now := l.Clock.Now()
+	rests := l.repeats.begin(key, kindsOf(todo.Reason, todo.Actions), func() uint64 {
+		return digestOf(todo.Finding, todo.Actions, about.Object, about.Users, about.inputs())
+	}, now)
+	if rests.IsZero() {
+		return 0
+	}
+	return rests.Sub(now)
+}
+
+// notice delays a key whose runs repeat each other, and says so.
+func (l *Loop[K, S, A]) notice(ctx context.Context, key K, about About, did verdict.Finding, end verdict.Verdict[A]) {
+	var due time.Time
+	failed := false
+	switch end := end.(type) {
+	case verdict.Wait[A]:
+		due = end.Until
+	case verdict.Refuse[A]:
+		due, failed = l.Clock.Now().Add(l.delay(key, end.Retry)), true
+	}
+	t := l.repeats.end(key, failed, due, cmp.Or(l.Repeats, fewRepeats), l.Backoff, l.Clock.Now())
+	if t.runs == 0 {
 		return
 	}
-	l.report(
-		ctx,
-		key,
-		about,
-		verdict.Refuse[A]{Finding: verdict.Finding{Reason: verdict.HotLoopThrottled, Message: fmt.Sprintf(
-			"changed %d times within %s, the last time with: %s", churnRuns, churnTime, end.Because().Text())}},
-		churnTime,
-	)
+	same := "did the same"
+	if t.cycle > 1 {
+		same = "did the same things in turns"
+	}
+	finding := verdict.Finding{
+		Reason: verdict.HotLoopThrottled,
+		Message: fmt.Sprintf("%d runs in a row of the controller %s %s and changed nothing (%s: %s), "+
+			"so the next one waits, up to %s", t.runs, l.Name, same, did.Reason, did.Text(), l.Backoff.Most),
+		Fix: verdict.Advice(verdict.HotLoopThrottled),
+	}
+	l.Decided.WithLabelValues(l.Name, string(finding.Reason)).Inc()
+	l.log(ctx, key, about, verdict.Refuse[A]{Finding: finding}, t.rest)
+	if t.tell {
+		for _, user := range about.users() {
+			l.Events.Event(user, corev1.EventTypeWarning, string(finding.Reason), finding.Text())
+		}
+	}
 }
 
 func (l *Loop[K, S, A]) unreadable(err error) verdict.Verdict[A] {
-	return verdict.Refuse[A]{Finding: verdict.Finding{Reason: verdict.WriteFailed, Message: err.Error()}}
+	return verdict.Refuse[A]{Finding: verdict.Because(verdict.WriteFailed, "%s", err.Error())}
 }
 
 func (l *Loop[K, S, A]) perform(ctx context.Context, s S, todo verdict.Do[A]) verdict.Verdict[A] {
@@ -192,6 +279,12 @@ func (l *Loop[K, S, A]) finish(ctx context.Context, key K, about About, v verdic
 		end = l.lasting(key, v)
 	}
 	l.report(ctx, key, about, end, after)
+	if listen := l.listen(key, about, end); listen > 0 {
+		if _, waits := end.(verdict.Wait[A]); waits && (after == 0 || listen < after) {
+			// a refusal is attempted again anyway
+			after = listen
+		}
+	}
 	if _, done := v.(verdict.Nothing[A]); done {
 		l.Retries.forget(key)
 	}
@@ -208,8 +301,8 @@ const briefly = 5
 // lasting adds an event when requests to the API server keep failing, for example for want of a
 // permission, or when the journal is full.
 func (l *Loop[K, S, A]) lasting(key K, v verdict.Refuse[A]) verdict.Verdict[A] {
-	if l.HeldUp != "" && l.Retries.Get(key).unwritten > briefly {
-		v.Reason = l.HeldUp
+	if l.LastingReason != "" && l.Retries.Get(key).unwritten > briefly {
+		v.Reason = l.LastingReason
 	}
 	return v
 }
@@ -230,10 +323,15 @@ func (l *Loop[K, S, A]) report(ctx context.Context, key K, about About, v verdic
 	l.tell(key, about, finding, waits)
 }
 
-// log computes nothing for a line that is not written: most decisions need no action.
+// log computes nothing for a line that is not written: most decisions need no action. A refusal that is
+// the same as before is logged once: users decide how many objects are refused, and for how long.
 func (l *Loop[K, S, A]) log(ctx context.Context, key K, about About, v verdict.Verdict[A], retryIn time.Duration) {
-	finding, log := v.Because(), logr.FromContextOrDiscard(ctx).V(verbosity(v))
-	if !log.Enabled() {
+	finding, log := v.Because(), logr.FromContextOrDiscard(ctx)
+	level := verbosity(v)
+	if _, refused := v.(verdict.Refuse[A]); refused && !l.Retries.isUnlogged(key, finding.Text()) {
+		level = verbosityUnchanged
+	}
+	if log = log.V(level); !log.Enabled() {
 		return
 	}
 	fields := append([]any{telemetry.KeyReason, finding.Reason}, about.Log...)
@@ -269,6 +367,9 @@ func eventType(severity verdict.Severity) string {
 	return corev1.EventTypeNormal
 }
 
+// verbosityUnchanged is the log level of what changes nothing.
+const verbosityUnchanged = 4
+
 // verbosity returns the log level: a verdict without an action is logged only at a higher one.
 func verbosity[A any](v verdict.Verdict[A]) int {
 	switch v.(type) {
@@ -279,5 +380,5 @@ func verbosity[A any](v verdict.Verdict[A]) int {
 			return 0
 		}
 	}
-	return 4
+	return verbosityUnchanged
 }

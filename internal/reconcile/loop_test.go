@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 type v = verdict.Verdict[string]
@@ -160,7 +160,7 @@ func TestReconcileTellsWhatHoldsItUp(t *testing.T) {
 	for _, heldUp := range []verdict.Reason{verdict.ProvisioningHeldUp, ""} {
 		s := &script{gather: errors.New("leases are forbidden")}
 		l, told := newLoop(s)
-		l.HeldUp = heldUp
+		l.LastingReason = heldUp
 		run := func(n int) {
 			for range n {
 				if _, err := l.Reconcile(t.Context(), "k"); err != nil {
@@ -196,7 +196,7 @@ func TestReconcileHoldsUpIsOfTheAPIServer(t *testing.T) {
 	refused := verdict.Refuse[string]{Finding: finding(verdict.CreateFailed)}
 	s := &script{decide: refused}
 	l, told := newLoop(s)
-	l.HeldUp = verdict.ProvisioningHeldUp
+	l.LastingReason = verdict.ProvisioningHeldUp
 	for range 2 * briefly {
 		if _, err := l.Reconcile(t.Context(), "k"); err != nil {
 			t.Fatal(err)
@@ -317,5 +317,32 @@ func TestReconcileLogsTheCode(t *testing.T) {
 	}
 	if len(lines) != 2 || strings.Contains(lines[0], "code") || !strings.Contains(lines[1], `"code"="ResourceExhausted"`) || !strings.Contains(lines[1], `"attempt"=1`) {
 		t.Errorf("logged %q", lines)
+	}
+}
+
+// A refusal that stays the same is logged once, and again when it changes or after it was over.
+func TestReconcileLogsAnUnchangedRefusalOnce(t *testing.T) {
+	s := &script{}
+	l, _ := newLoop(s)
+	var lines []string
+	log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
+	for _, step := range []struct {
+		decides v
+		lines   int
+	}{
+		{verdict.Refuse[string]{Finding: finding(verdict.SourceNotReady)}, 1},
+		{verdict.Refuse[string]{Finding: finding(verdict.SourceNotReady)}, 1},
+		{verdict.Refuse[string]{Finding: finding(verdict.SourceMissing)}, 2},
+		{verdict.Refuse[string]{Finding: finding(verdict.SourceMissing)}, 2},
+		{verdict.Nothing[string]{Finding: finding(verdict.ClaimBound)}, 2},
+		{verdict.Refuse[string]{Finding: finding(verdict.SourceMissing)}, 3},
+	} {
+		s.decide = step.decides
+		if _, err := l.Reconcile(logr.NewContext(t.Context(), log), "k"); err != nil {
+			t.Fatal(err)
+		}
+		if len(lines) != step.lines {
+			t.Errorf("after %s: %d lines, want %d: %q", step.decides.Because().Reason, len(lines), step.lines, lines)
+		}
 	}
 }

@@ -13,12 +13,10 @@ import (
 // which update them twice a second: for eight empty queues that was most of the processor time of an
 // idle process.
 func NewQueue[K comparable](
-	name string,
-	limiter workqueue.TypedRateLimiter[K],
+	name string, limiter workqueue.TypedRateLimiter[K],
 ) workqueue.TypedRateLimitingInterface[K] {
 	return workqueue.NewTypedRateLimitingQueueWithConfig(
-		limiter,
-		workqueue.TypedRateLimitingQueueConfig[K]{Name: name, Clock: calm{clock.RealClock{}}},
+		limiter, workqueue.TypedRateLimitingQueueConfig[K]{Name: name, Clock: calm{clock.RealClock{}}},
 	)
 }
 
@@ -38,8 +36,7 @@ func (c calm) NewTicker(d time.Duration) clock.Ticker {
 // updates its metrics twice a second even when it is empty, so only controllers that a flag enables
 // use it.
 func NewPriorityQueue[K comparable](
-	name string,
-	limiter workqueue.TypedRateLimiter[K],
+	name string, limiter workqueue.TypedRateLimiter[K],
 ) workqueue.TypedRateLimitingInterface[K] {
 	return priorityqueue.New(name, func(o *priorityqueue.Opts[K]) { o.RateLimiter = limiter })
 }

@@ -42,8 +42,9 @@ func Register[K comparable](mgr manager.Manager, r Registration[K]) error {
 		r.NewQueue = NewQueue[K]
 	}
 	ctrl, err := controller.NewTyped(r.Name, mgr, controller.TypedOptions[K]{
-		Reconciler: r.Reconciler, MaxConcurrentReconciles: r.Workers, RateLimiter: r.RateLimiter, EnableWarmup: r.Warmup,
-		NewQueue: r.NewQueue,
+		Reconciler: r.Reconciler, MaxConcurrentReconciles: r.Workers, RateLimiter: r.RateLimiter,
+		EnableWarmup: r.Warmup,
+		NewQueue:     r.NewQueue,
 	})
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", r.Name, err)

@@ -27,6 +27,7 @@ type Retry struct {
 	Inputs    string    // digest of what the last one was made from
 	unwritten int       // of those in a row, the last ones that ended at a rejected write
 	told      tellings  // by the reason of the event
+	logged    string    // the last refusal in the log
 }
 
 // Retries has the failed attempts of each key. It is safe for concurrent use.
@@ -81,6 +82,22 @@ func (r *Retries[K]) isNew(key K, event, text string, now time.Time, goesOn bool
 		next.again = TellAgain
 	}
 	return one.told.isNew(event, next)
+}
+
+// isUnlogged reports whether a refusal with this text is not the last that was logged for the key, and
+// notes it.
+func (r *Retries[K]) isUnlogged(key K, text string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one, has := r.m[key]
+	if one.logged == text {
+		return false
+	}
+	if has {
+		one.logged = text
+		r.m[key] = one
+	}
+	return true
 }
 
 func (r *Retries[K]) forget(key K) {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
-	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 // TellAgain is after how long an event about a state that goes on is emitted again:

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 // named notes the events by the name of their object.

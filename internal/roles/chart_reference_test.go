@@ -34,6 +34,11 @@ func TestReferenceChart(t *testing.T) {
 		t.Fatal(err)
 	}
 	comparePage(t, filepath.Join(chartFolder, "files", "alerts.yaml"), string(alerts))
+	policy, err := deploy.Policy.ReadFile("policy/annotations.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	comparePage(t, filepath.Join(chartFolder, "files", "annotations.yaml"), string(policy))
 }
 
 // chartPermissions returns the rules of deploy/rbac by role, in the form that the chart reads.

@@ -9,22 +9,16 @@
 //   - cli: flags, help pages, mistakes, warnings about old flags, feature gates.
 //   - process: access to the API server, leader election, HTTP, the manager, permissions, the cache
 //     that roles share.
-//   - registry: the list of controllers that `controllers`, `plane` and `up` run.
-//   - sidecar: connection to one CSI driver and all that sidecar roles have in common.
+//   - registry: the row of a controller, and what follows from the rows.
+//   - sidecar: runs a role with a table of controllers, beside one CSI driver or without one.
 //
 // # How to add a role
 //
-//  1. Make a folder with the package of the role, and in it a struct that embeds [sidecar.Config]
-//     (beside a CSI driver) or
+//  1. Make a folder with the package of the role, and in it a struct that embeds [sidecar.Config].
+//  2. Write AddFlags with upstream's names and defaults, Validate, a table of controllers, and Run,
+//     which calls [sidecar.Run] with the table.
+//  3. Write Command(cli.Program) and add one line to the list in newRoot.
+//  4. Add the role to the list in table_test.go, and run `make generate`, which writes deploy/rbac/ROLE.yaml.
 //
-// [process.APIAccess], [process.HTTPSettings] and [process.Election].
-//  2. Write AddFlags with upstream's names and defaults, Validate, and Run, which calls
-//     [sidecar.Run] with an Add function that
-//
-// builds the controllers from the parts that it gets.
-// 3. Write Command(cli.Program) and add one line to the list in newRoot.
-// 4. Put its permissions into deploy/rbac/ROLE.yaml, and run `make generate` for the reference.
-//
-// A controller is added to the existing roles with one entry in package registry or, beside a
-// driver, in the Add function of the role.
+// A controller is added to an existing role with one row in its table.
 package roles

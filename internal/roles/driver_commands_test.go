@@ -22,8 +22,6 @@ func TestDriverMistakesLeaveNothingBehind(t *testing.T) {
 		"--registration-endpoint":   func(d *driver.Driver) { d.RegistrationSocket = "/csi.sock" },
 		"--registration-dir=x":      func(d *driver.Driver) { d.RegistrationDir = "x" },
 		"--loopfile-over-commit=0":  func(d *driver.Driver) { d.Loopfile.OverCommit = 0 },
-		"--ceph-conf-dir=ceph":      func(d *driver.Driver) { d.Ceph.ConfDir = "ceph" },
-		"--ceph-timeout=0s":         func(d *driver.Driver) { d.Ceph.Timeout = 0 },
 		"--metrics-path":            func(d *driver.Driver) { d.HTTPEndpoint, d.MetricsPath = ":9808", "metrics" },
 		`--driver-name="a/b": must`: func(d *driver.Driver) { d.Name = "a/b" },
 		"or give --topology=false":  func(d *driver.Driver) { d.Name = "CSI.Example.com" },

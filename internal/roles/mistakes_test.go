@@ -14,11 +14,11 @@ func TestMistakes(t *testing.T) {
 		args string
 		want string
 	}{
-		{"csi-provisioner --worker-threads=-1", `--worker-threads="-1": must be a whole number that is not negative`},
+		{"csi-provisioner --worker-threads=-1", `--worker-threads="-1": must be a whole number, from 1 to 10000`},
 		{"csi-provisioner --timeout=abc", `--timeout="abc": must be a duration, such as`},
 		{"csi-provisioner --enable-pprof=maybe", `--enable-pprof="maybe": must be true or false`},
 		{"csi-provisioner --kube-api-qps=many", `--kube-api-qps="many": must be a number`},
-		{"csi-provisioner --kube-api-qps=NaN", "--kube-api-qps=NaN: must be a number"},
+		{"csi-provisioner --kube-api-qps=NaN", "--kube-api-qps=NaN: must be at most 1000000000"},
 		{"csi-provisioner --kube-api-burst=1.5", `--kube-api-burst="1.5": must be a whole number`},
 		{"csi-provisioner --http-endpoint=here", `--http-endpoint="here": must be HOST:PORT or :PORT`},
 		{"csi-provisioner --metrics-address=:99999", `--metrics-address=":99999": "99999" is not a port; give a number from 0 to 65535`},
@@ -38,7 +38,7 @@ func TestMistakesInLoggingFlags(t *testing.T) {
 	for _, tc := range []struct{ args, want string }{
 		{"--logging-format=poem", `--logging-format="poem": Unsupported log format`},
 		{"--logging-format=json --vmodule=a=1", "--vmodule: Only supported for text log format"},
-		{"--log-flush-frequency=-1s", "--log-flush-frequency: Must be greater than zero"},
+		{"--log-flush-frequency=-1s", "--log-flush-frequency=-1s: must be more than 0 and at most 8760h"},
 		{"--log-text-split-stream", "--log-text-split-stream: Feature LoggingAlphaOptions is disabled"},
 	} {
 		for _, role := range []string{"csi-provisioner", "controllers", "driver", "plane"} {

@@ -22,17 +22,20 @@ var (
 	MetricStorageOperation = Metric{
 		"storage_operation_duration_seconds", "histogram",
 		[]string{"migrated", "operation_name", "status", "volume_plugin"},
-		"Time from the write of a VolumeAttachment, or its deletion, to the result of the attacher: volume_attach and volume_detach.",
+		"Time from the write of a VolumeAttachment, or its deletion, to the result of the attacher: volume_attach " +
+			"and volume_detach.",
 	}
 	MetricAttachWait = Metric{
 		"purser_attach_wait_seconds", "histogram",
 		[]string{"driver"},
-		"Time from the scheduling of a pod that needs a volume to its entry in status.volumesAttached of the node, for which the kubelet waits.",
+		"Time from the scheduling of a pod that needs a volume to its entry in status.volumesAttached of the node, " +
+			"for which the kubelet waits.",
 	}
 	MetricDetachesWaiting = Metric{
 		"purser_detaches_waiting", "gauge",
 		[]string{"driver", "reason"},
-		"Volumes that are attached to nodes which do not need them any more, by the reason why they are not detached yet.",
+		"Volumes that are attached to nodes which do not need them any more, by the reason why they are not detached " +
+			"yet.",
 	}
 	MetricOldestDetach = Metric{
 		"purser_oldest_waiting_detach_seconds", "gauge",

@@ -24,7 +24,8 @@ var (
 	MetricCapacityOldest = Metric{
 		"purser_capacity_oldest_answer_seconds", "gauge",
 		[]string{"class"},
-		"Age of the oldest capacity that the driver returned for a segment, or the time since the start if there is none, by class.",
+		"Age of the oldest capacity that the driver returned for a segment, or the time since the start if there is " +
+			"none, by class.",
 	}
 	// MetricCapacityFailing counts segments whose published capacity is out of date (S-9).
 	MetricCapacityFailing = Metric{

@@ -44,9 +44,10 @@ var Upstream = []Metric{
 	{
 		"workqueue_adds_total", "counter",
 		[]string{"controller", "name"},
-		"Keys added to a work queue. The queues of the provisioner are claims and volumes; those of the controllers are binder, pvcprotection, " +
-			"pvcprotection_namespaces, pvprotection, vacprotection, volume_expand and ephemeral_volume. The other workqueue_ metrics have the same labels, " +
-			"and workqueue_depth has priority too, which is always empty.",
+		"Keys added to a work queue. The queues of the provisioner are claims and volumes; those of the controllers " +
+			"are binder, pvcprotection, pvcprotection_namespaces, pvprotection, vacprotection, volume_expand and " +
+			"ephemeral_volume. The other workqueue_ metrics have the same labels, and workqueue_depth has priority " +
+			"too, which is always empty.",
 	},
 	{"leader_election_master_status", "gauge", []string{"name"}, "1 on the leader, 0 on the others."},
 	MetricSlowPath, MetricForcedDetaches, MetricAttachableInUse, MetricAttachTotal, MetricStorageOperation,
@@ -96,6 +97,7 @@ func Ours() []Metric {
 		MetricForeignBinders,
 		MetricServed,
 		MetricServing,
+		MetricPoolFree, MetricPoolFreeInodes, MetricPoolReserve, MetricPoolPromised, MetricPoolPromisable,
 		MetricCapacityOldest,
 		MetricCapacityFailing,
 		MetricAttachWait, MetricDetachesWaiting, MetricOldestDetach, MetricAttachConflicts,

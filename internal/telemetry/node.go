@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/purser-csi/purser/internal/core/mounting"
+	mounting "github.com/purser-csi/purser/internal/node/rules"
 )
 
 // NodeMetrics are the metrics of the node agent, with the kubelet's names, labels and buckets

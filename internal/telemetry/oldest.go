@@ -21,7 +21,9 @@ type oldest struct {
 
 // NewOldest registers the ages of the oldest pending claims, by class.
 func NewOldest(registry prometheus.Registerer, ages func() map[string]time.Duration) {
-	registry.MustRegister(oldest{prometheus.NewDesc(MetricOldest.Name, MetricOldest.Help, MetricOldest.Labels, nil), ages})
+	registry.MustRegister(oldest{
+		prometheus.NewDesc(MetricOldest.Name, MetricOldest.Help, MetricOldest.Labels, nil), ages,
+	})
 }
 
 // Describe implements prometheus.Collector.

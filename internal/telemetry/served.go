@@ -34,8 +34,7 @@ func NewServed(registry prometheus.Registerer) *Served {
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		}, MetricServed.Labels),
 		serving: prometheus.NewGaugeVec(
-			prometheus.GaugeOpts{Name: MetricServing.Name, Help: MetricServing.Help},
-			MetricServing.Labels,
+			prometheus.GaugeOpts{Name: MetricServing.Name, Help: MetricServing.Help}, MetricServing.Labels,
 		),
 	}
 	registry.MustRegister(s.took, s.serving)

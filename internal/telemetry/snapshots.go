@@ -13,8 +13,9 @@ var (
 	metricSnapshotOperation = Metric{
 		"snapshot_controller_operation_total_seconds", "histogram",
 		[]string{"driver_name", "operation_name", "snapshot_type", "operation_status"},
-		"Time until a VolumeSnapshot was taken, was ready or was deleted, as the snapshot-controller saw it. The operations are " +
-			"CreateSnapshot, CreateSnapshotAndReady and DeleteSnapshot, and CreateGroupSnapshot, CreateGroupSnapshotAndReady and DeleteGroupSnapshot.",
+		"Time until a VolumeSnapshot was taken, was ready or was deleted, as the snapshot-controller saw it. The " +
+			"operations are CreateSnapshot, CreateSnapshotAndReady and DeleteSnapshot, and CreateGroupSnapshot, " +
+			"CreateGroupSnapshotAndReady and DeleteGroupSnapshot.",
 	}
 	metricSnapshotInFlight = Metric{
 		"snapshot_controller_operations_in_flight", "gauge", nil,

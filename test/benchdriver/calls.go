@@ -64,17 +64,17 @@ func serve(ctx context.Context, s subject, dir string) (c calls, stop func() err
 func (c calls) path(name string) string { return filepath.Join(c.dir, "at-"+name) }
 
 func (c calls) up(ctx context.Context, name string) error {
-	id, volumeContext, err := c.create(ctx, name, volumeBytes, nil)
+	id, err := c.create(ctx, name, volumeBytes, nil)
 	if err != nil {
 		return err
 	}
 	if c.direct {
 		_, err = c.conn.Node().NodePublishVolume(ctx, &csi.NodePublishVolumeRequest{
-			VolumeId: id, TargetPath: c.path(name), VolumeCapability: c.access, VolumeContext: volumeContext,
+			VolumeId: id, TargetPath: c.path(name), VolumeCapability: c.access,
 		})
 		return err
 	}
-	return c.stage(ctx, id, name, volumeContext)
+	return c.stage(ctx, id, name)
 }
 
 func (c calls) create(
@@ -82,29 +82,28 @@ func (c calls) create(
 	name string,
 	bytes int64,
 	source *csi.VolumeContentSource,
-) (id string, volumeContext map[string]string, err error) {
+) (id string, err error) {
 	r, err := c.conn.Controller().CreateVolume(ctx, &csi.CreateVolumeRequest{
 		Name: name, CapacityRange: &csi.CapacityRange{RequiredBytes: bytes},
-		VolumeCapabilities: []*csi.VolumeCapability{c.access},
-		Parameters:         c.parameters, Secrets: c.secrets, VolumeContentSource: source,
+		VolumeCapabilities:  []*csi.VolumeCapability{c.access},
+		VolumeContentSource: source,
 	})
-	return r.GetVolume().GetVolumeId(), r.GetVolume().GetVolumeContext(), err
+	return r.GetVolume().GetVolumeId(), err
 }
 
-func (c calls) stage(ctx context.Context, id, name string, volumeContext map[string]string) error {
+func (c calls) stage(ctx context.Context, id, name string) error {
 	if err := os.MkdirAll(c.path(name), 0o750); err != nil {
 		return err
 	}
 	_, err := c.conn.Node().NodeStageVolume(ctx, &csi.NodeStageVolumeRequest{
-		VolumeId: id, StagingTargetPath: c.path(name), VolumeCapability: c.access, VolumeContext: volumeContext,
-		Secrets: c.secrets,
+		VolumeId: id, StagingTargetPath: c.path(name), VolumeCapability: c.access,
 	})
 	return err
 }
 
 // down finds the volume by its name: to create it again tells its id.
 func (c calls) down(ctx context.Context, name string) error {
-	id, _, err := c.create(ctx, name, volumeBytes, nil)
+	id, err := c.create(ctx, name, volumeBytes, nil)
 	if err != nil {
 		return err
 	}
@@ -123,13 +122,13 @@ func (c calls) leave(ctx context.Context, id, name string) error {
 }
 
 func (c calls) remove(ctx context.Context, id string) error {
-	_, err := c.conn.Controller().DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: id, Secrets: c.secrets})
+	_, err := c.conn.Controller().DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: id})
 	return err
 }
 
 func (c calls) snapshot(ctx context.Context, name, volume string) (id string, err error) {
 	r, err := c.conn.Controller().
-		CreateSnapshot(ctx, &csi.CreateSnapshotRequest{Name: name, SourceVolumeId: volume, Secrets: c.secrets})
+		CreateSnapshot(ctx, &csi.CreateSnapshotRequest{Name: name, SourceVolumeId: volume})
 	if err == nil && !r.GetSnapshot().GetReadyToUse() {
 		err = fmt.Errorf("snapshot %s is not ready", name)
 	}
@@ -137,6 +136,6 @@ func (c calls) snapshot(ctx context.Context, name, volume string) (id string, er
 }
 
 func (c calls) removeSnapshot(ctx context.Context, id string) error {
-	_, err := c.conn.Controller().DeleteSnapshot(ctx, &csi.DeleteSnapshotRequest{SnapshotId: id, Secrets: c.secrets})
+	_, err := c.conn.Controller().DeleteSnapshot(ctx, &csi.DeleteSnapshotRequest{SnapshotId: id})
 	return err
 }

@@ -116,9 +116,9 @@ func (c copying) bench(ctx context.Context, t *table, columns ...string) error {
 }
 
 func (c copying) play(ctx context.Context, driver calls, ours, theirs *[2]times) error {
-	id, volumeContext, err := driver.create(ctx, "source", c.bytes, nil)
+	id, err := driver.create(ctx, "source", c.bytes, nil)
 	if err == nil {
-		err = driver.stage(ctx, id, "source", volumeContext)
+		err = driver.stage(ctx, id, "source")
 	}
 	if err == nil {
 		err = fill(filepath.Join(driver.path("source"), "data"), c.bytes/2)
@@ -191,7 +191,7 @@ func (c calls) clone(ctx context.Context, name, source string, bytes int64) (str
 		Type: &csi.VolumeContentSource_Volume{Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: source}},
 	}
 	for {
-		id, _, err := c.create(ctx, name, bytes, from)
+		id, err := c.create(ctx, name, bytes, from)
 		if status.Code(err) != codes.Aborted || ctx.Err() != nil {
 			return id, err
 		}

@@ -5,6 +5,4 @@
 // mkfs, losetup, mount, cp), in turns and in one run, so that the ratio between the two says
 // something on any machine. The programs do less: they keep no record, and what they made can be
 // gone or half made after a crash.
-//
-// A Ceph cluster takes part when the flags say where it is, or that one is to be started.
 package main

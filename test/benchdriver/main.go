@@ -12,18 +12,15 @@ import (
 
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile"
 	"github.com/purser-csi/purser/internal/mount"
-	"github.com/purser-csi/purser/test/ceph/cluster"
 	"github.com/purser-csi/purser/test/exitcode"
 )
 
-// A cluster that is started for the run is swept up however the run ends.
-func main() { os.Exit(cluster.Main(run)) }
+func main() { os.Exit(run()) }
 
 // options are the flags.
 type options struct {
 	dir, only, pools string
 	volumes, copies  int
-	ceph             cephOptions
 	patience         time.Duration
 }
 
@@ -43,13 +40,12 @@ func parse() (o options, err error) {
 	)
 	flag.IntVar(&o.volumes, "volumes", 32, "volumes for each row with one call in flight; twice as many with 16")
 	flag.IntVar(&o.copies, "copies", 5, "snapshots and clones for each row")
-	o.ceph.flags()
 	flag.DurationVar(&o.patience, "timeout", 20*time.Minute, "for the whole run")
 	flag.Parse()
 	if o.volumes < 1 || o.copies < 1 || flag.NArg() > 0 {
 		return o, errors.New("-volumes and -copies must be at least 1, and there are no arguments")
 	}
-	return o, o.ceph.check()
+	return o, nil
 }
 
 func run() int {
@@ -71,18 +67,10 @@ func (o options) bench(ctx context.Context) (err error) {
 		fmt.Println("skipped:", err)
 		return nil
 	}
-	stop, err := o.ceph.start(ctx, filepath.Join(dir, "ceph"))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, stop()) }()
 	if err := o.benchVolumes(ctx, dir); err != nil {
 		return err
 	}
-	if err := o.benchCopies(ctx, dir); err != nil {
-		return err
-	}
-	return o.benchCephCopies(ctx, filepath.Join(dir, "ceph-copies"))
+	return o.benchCopies(ctx, dir)
 }
 
 // mayBench says what this machine lacks for any row.

@@ -21,10 +21,8 @@ type subject struct {
 	access *csi.VolumeCapability
 	fs     string
 	// direct volumes are not staged: they are published instead.
-	direct              bool
-	parameters, secrets map[string]string
-	// tools is nil where no plain programs do the same.
-	tools func(dir string) hands
+	direct bool
+	tools  func(dir string) hands
 }
 
 func subjects() []subject {

@@ -32,11 +32,16 @@ import (
 const (
 	childKind = "CRASH_TEST_KIND"
 	childDir  = "CRASH_TEST_DIR"
+	childFull = "CRASH_TEST_FULL"
 )
 
 func TestMain(m *testing.M) {
 	if kind := os.Getenv(childKind); kind != "" {
-		if err := beKilled(kind, os.Getenv(childDir)); err != nil {
+		be := beKilled
+		if os.Getenv(childFull) != "" {
+			be = beOnAFullDisk
+		}
+		if err := be(kind, os.Getenv(childDir)); err != nil {
 			fmt.Println("failed:", err)
 			os.Exit(1) // the main of a child
 		}

@@ -5,19 +5,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/capacity"
-	"github.com/purser-csi/purser/internal/core/names"
-	"github.com/purser-csi/purser/internal/world"
+	capacities "github.com/purser-csi/purser/internal/capacity"
+	capacity "github.com/purser-csi/purser/internal/capacity/rules"
+	"github.com/purser-csi/purser/internal/names"
 )
 
 // capacities notes what the provisioner decides about each capacity that it plans or finds published.
 func (r run) capacities(all []client.Object) {
 	rules := capacity.Rules{Driver: r.driver, ManagedBy: names.CapacityManager("")}
-	plan, _, err := world.CapacityPlan(r.ctx, r.from.Cached, rules, nil)
+	in, err := capacities.GatherPlan(r.ctx, r.from.Cached, rules, nil)
 	if err != nil {
 		r.found["plan of capacities"] = "error: " + err.Error()
 		return
 	}
+	plan := capacity.NewPlan(in.Classes, in.Segments, rules)
 	keys := map[capacity.Key]bool{}
 	for key := range plan.Keys {
 		keys[key] = true
@@ -29,7 +30,7 @@ func (r run) capacities(all []client.Object) {
 		}
 	}
 	for key, planned := range keys {
-		s, err := world.Capacity(r.ctx, r.from.Cached, r.from.Sidecars, key, world.CapacityMemory{
+		s, err := capacities.Gather(r.ctx, r.from.Cached, r.from.Sidecars, key, capacities.Memory{
 			Rules: rules, IsPlanned: planned,
 		})
 		class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: key.Class}}

@@ -15,41 +15,53 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/attributes"
-	"github.com/purser-csi/purser/internal/core/binding"
-	"github.com/purser-csi/purser/internal/core/ephemeral"
-	"github.com/purser-csi/purser/internal/core/expansion"
-	"github.com/purser-csi/purser/internal/core/objects"
-	"github.com/purser-csi/purser/internal/core/protection"
-	"github.com/purser-csi/purser/internal/core/provision"
-	"github.com/purser-csi/purser/internal/core/reclaim"
-	"github.com/purser-csi/purser/internal/core/resizing"
-	"github.com/purser-csi/purser/internal/core/source"
-	"github.com/purser-csi/purser/internal/core/verdict"
-	"github.com/purser-csi/purser/internal/world"
-	"github.com/purser-csi/purser/internal/world/dump"
+	"github.com/purser-csi/purser/internal/attachdetach"
+	"github.com/purser-csi/purser/internal/attacher"
+	"github.com/purser-csi/purser/internal/binder"
+	binding "github.com/purser-csi/purser/internal/binder/rules"
+	capacities "github.com/purser-csi/purser/internal/capacity"
+	ephemerals "github.com/purser-csi/purser/internal/ephemeral"
+	ephemeral "github.com/purser-csi/purser/internal/ephemeral/rules"
+	"github.com/purser-csi/purser/internal/kube"
+
+	"github.com/purser-csi/purser/internal/objects"
+	protecting "github.com/purser-csi/purser/internal/protection"
+	protection "github.com/purser-csi/purser/internal/protection/rules"
+	provisioning "github.com/purser-csi/purser/internal/provision"
+	provision "github.com/purser-csi/purser/internal/provision/rules"
+	reclaiming "github.com/purser-csi/purser/internal/reclaim"
+	reclaim "github.com/purser-csi/purser/internal/reclaim/rules"
+	"github.com/purser-csi/purser/internal/resize"
+
+	resizing "github.com/purser-csi/purser/internal/resize/rules"
+
+	"github.com/purser-csi/purser/internal/snapshot"
+	"github.com/purser-csi/purser/internal/sources"
+	source "github.com/purser-csi/purser/internal/sources/rules"
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 // Views are what the decisions read.
 type Views struct {
-	world.Readers // of `plane`, whose cache holds trimmed objects
+	kube.Readers // of `plane`, whose cache holds trimmed objects
 	// Sidecars is the cache of the driver's other sidecars, which holds whole objects, as that of the
 	// published capacities does.
 	Sidecars client.Reader
 }
 
 // SidecarIndexes are those that the decisions need in [Views.Sidecars].
-func SidecarIndexes() []world.Index {
-	return slices.Concat(world.PublishingIndexes(), world.SnapshotIndexes(), world.CapacityIndexes())
+func SidecarIndexes() []kube.Index {
+	return slices.Concat(attacher.Indexes(), snapshot.Indexes(), capacities.Indexes())
 }
 
 // Indexes are those that the decisions need in [Views.Cached] for one driver.
-func Indexes(driver string) []world.Index {
+func Indexes(driver string) []kube.Index {
 	return slices.Concat(
-		world.AttachmentIndexes(), world.SourceIndexes(),
-		world.EphemeralIndexes(), world.ClaimProtectionIndexes(), world.ClaimUsageIndexes(),
-		world.ClassProtectionIndexes(), world.BindingIndexes(), world.ProvisioningIndexes(), world.ResizingIndexes(),
-		world.ModificationIndexes(), world.ReclaimIndexes(reclaim.Driver{Name: driver, Controller: capabilities}),
+		attachdetach.Indexes(), sources.Indexes(),
+		ephemerals.Indexes(), protecting.ClaimIndexes(), protecting.UsageIndexes(),
+		protecting.ClassIndexes(), binder.Indexes(),
+		provisioning.Indexes(), resize.Indexes(),
+		resize.AttributesIndexes(), reclaiming.Indexes(reclaim.Driver{Name: driver, Controller: capabilities}),
 	)
 }
 
@@ -62,13 +74,13 @@ var capabilities = map[csi.ControllerServiceCapability_RPC_Type]bool{
 
 // OverDump returns views of a list of objects with all indexes.
 func OverDump(ctx context.Context, scheme *runtime.Scheme, objects []client.Object, driver string) (Views, error) {
-	plane, err := dump.New(scheme, objects...)
+	plane, err := kube.NewDump(scheme, objects...)
 	if err != nil {
 		return Views{}, err
 	}
-	sidecars, err := dump.New(scheme, objects...)
-	return Views{world.Readers{Cached: plane, Live: plane}, sidecars}, errors.Join(err,
-		world.AddIndexes(ctx, plane, Indexes(driver)...), world.AddIndexes(ctx, sidecars, SidecarIndexes()...))
+	sidecars, err := kube.NewDump(scheme, objects...)
+	return Views{kube.Readers{Cached: plane, Live: plane}, sidecars}, errors.Join(err,
+		kube.AddIndexes(ctx, plane, Indexes(driver)...), kube.AddIndexes(ctx, sidecars, SidecarIndexes()...))
 }
 
 // Of returns what fresh processes decide about each object, by decision and object.
@@ -81,7 +93,7 @@ func Of(ctx context.Context, from Views, all []client.Object, driver string, now
 		case *corev1.PersistentVolume:
 			r.volume(o)
 		case *storagev1.VolumeAttributesClass:
-			s, err := world.ClassProtection(ctx, from.Cached, world.ClassMemory{}, world.KeyOf(o))
+			s, err := protecting.GatherClass(ctx, from.Cached, protecting.ClassMemory{}, kube.KeyOf(o))
 			note(r, "protect class", o, protection.DecideClass(s), err)
 		case *storagev1.VolumeAttachment:
 			r.attachment(o)
@@ -92,7 +104,7 @@ func Of(ctx context.Context, from Views, all []client.Object, driver string, now
 		case *corev1.Pod:
 			for _, volume := range ephemeral.Volumes(o) {
 				key := ephemeral.Key{Namespace: o.Namespace, Pod: o.Name, UID: o.UID, Volume: volume}
-				s, err := world.Ephemeral(ctx, from.Cached, key)
+				s, err := ephemerals.Gather(ctx, from.Cached, key)
 				note(r, "ephemeral volume "+volume, o, ephemeral.Decide(s), err)
 			}
 		}
@@ -127,30 +139,31 @@ func note[A any](r run, what string, o client.Object, v verdict.Verdict[A], err 
 }
 
 func (r run) claim(o *corev1.PersistentVolumeClaim) {
-	key := world.KeyOf(o)
-	for memory, m := range map[string]world.ClaimMemory{
-		"": {}, ", answered": {Answer: &world.PodAnswer{Version: "1"}, Asked: r.now}, ", removed": {Removed: true},
+	key := kube.KeyOf(o)
+	for memory, m := range map[string]protecting.ClaimMemory{
+		"": {}, ", answered": {Answer: &protecting.PodAnswer{Version: "1"}, Asked: r.now}, ", removed": {Removed: true},
 	} {
-		s, err := world.ClaimProtection(r.ctx, r.from.Cached, m, key)
+		s, err := protecting.GatherClaim(r.ctx, r.from.Cached, m, key)
 		note(r, "protect claim"+memory, o, protection.DecideClaim(s, r.now), err)
 	}
-	usage, err := world.ClaimUsage(r.ctx, r.from.Cached, world.UsageMemory{}, key)
+	usage, err := protecting.GatherUsage(r.ctx, r.from.Cached, protecting.UsageMemory{}, key)
 	note(r, "use of claim", o, protection.DecideUnused(usage, r.now), err)
-	grown, err := world.Expansion(r.ctx, r.from.Cached, expansion.Key{
-		NamespacedName: key.NamespacedName, UID: key.UID, Size: expansion.Wish(o),
+	grown, err := resize.GatherExpansion(r.ctx, r.from.Cached, resizing.Key{
+		NamespacedName: key.NamespacedName, UID: key.UID, Size: resizing.Wish(o),
 	})
-	note(r, "expand claim", o, expansion.Decide(grown), err)
+	note(r, "expand claim", o, resizing.DecideExpansion(grown), err)
 	bound := objects.ClaimKey{NamespacedName: key.NamespacedName, UID: key.UID}
-	resized, err := world.Resizing(r.ctx, r.from.Cached, bound, world.ResizingMemory{
+	resized, err := resize.Gather(r.ctx, r.from.Cached, bound, resize.Memory{
 		Driver: resizing.Driver{Name: r.driver, Controller: true}, OfflineOnly: true,
 	})
 	note(r, "resize claim", o, resizing.Decide(resized, r.now), err)
-	modified, err := world.Modification(r.ctx, r.from.Cached, bound, world.ModificationMemory{
-		Driver: attributes.Driver{Name: r.driver, Modifies: true},
+	modified, err := resize.GatherAttributes(r.ctx, r.from.Cached, bound, resize.AttributesMemory{
+		Driver: resizing.AttributesDriver{Name: r.driver, Modifies: true},
 	})
-	note(r, "modify claim", o, attributes.Decide(modified, r.now), err)
-	made, err := world.Provisioning(r.ctx, r.from.Readers, provision.Key{NamespacedName: key.NamespacedName, UID: key.UID},
-		world.ProvisioningMemory{
+	note(r, "modify claim", o, resizing.DecideAttributes(modified, r.now), err)
+	same := provision.Key{NamespacedName: key.NamespacedName, UID: key.UID}
+	made, err := provisioning.Gather(r.ctx, r.from.Readers, same,
+		provisioning.ClaimMemory{
 			Driver: provision.Driver{
 				Name: r.driver, Controller: capabilities, HasTopology: true,
 				Plugin: map[csi.PluginCapability_Service_Type]bool{csi.PluginCapability_Service_CONTROLLER_SERVICE: true},
@@ -163,24 +176,24 @@ func (r run) claim(o *corev1.PersistentVolumeClaim) {
 }
 
 func (r run) volume(o *corev1.PersistentVolume) {
-	s, err := world.VolumeProtection(r.ctx, r.from.Cached, world.VolumeMemory{}, world.KeyOf(o))
+	s, err := protecting.GatherVolume(r.ctx, r.from.Cached, protecting.VolumeMemory{}, kube.KeyOf(o))
 	note(r, "protect volume", o, protection.DecideVolume(s, r.now), err)
-	reclaimed, err := world.Reclaim(r.ctx, r.from.Readers, o.Name, world.ReclaimMemory{
+	reclaimed, err := reclaiming.Gather(r.ctx, r.from.Readers, o.Name, reclaiming.Memory{
 		Now: r.now, Driver: reclaim.Driver{Name: r.driver, Controller: capabilities},
 	})
 	note(r, "reclaim volume", o, reclaim.Decide(reclaimed), err)
 	r.binding("bind volume", o, binding.KeyOf(o))
-	if key, ok := world.KeyOfVolume(o); ok {
+	if key, ok := attachdetach.KeyOfVolume(o); ok {
 		r.attaching("attach-detach volume", o, key)
 	}
 }
 
 // binding notes what is decided over the objects alone, and once the API server has been asked.
 func (r run) binding(what string, o client.Object, key binding.Key) {
-	for asked, m := range map[string]world.BindingMemory{
+	for asked, m := range map[string]binder.Memory{
 		"": {}, ", asked": {ClaimAsked: true, Asked: func(string) bool { return true }},
 	} {
-		s, err := world.ReadBinding(r.ctx, r.from.Cached, key, m)
+		s, err := binder.Gather(r.ctx, r.from.Cached, key, m)
 		note(r, what+asked, o, binding.Decide(s), err)
 	}
 }

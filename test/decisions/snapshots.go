@@ -4,16 +4,18 @@ import (
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/snapshotting"
-	"github.com/purser-csi/purser/internal/core/source"
-	"github.com/purser-csi/purser/internal/world"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/snapshot"
+	snapshotting "github.com/purser-csi/purser/internal/snapshot/rules"
+	"github.com/purser-csi/purser/internal/sources"
+	source "github.com/purser-csi/purser/internal/sources/rules"
 )
 
 // snapshot notes what the snapshot-controller decides, and the provisioner about the snapshot as a
 // source. The zero memory does not follow groups.
 func (r run) snapshot(o *snapshotv1.VolumeSnapshot) {
-	from := world.Readers{Cached: r.from.Sidecars, Live: r.from.Live}
-	s, err := world.Snapshot(r.ctx, from, client.ObjectKeyFromObject(o), world.SnapshotMemory{
+	from := kube.Readers{Cached: r.from.Sidecars, Live: r.from.Live}
+	s, err := snapshot.Gather(r.ctx, from, client.ObjectKeyFromObject(o), snapshot.Memory{
 		Settings: snapshotting.Settings{SourceMode: true},
 	})
 	note(r, "snapshot", o, snapshotting.DecideSnapshot(s, r.now), err)
@@ -22,7 +24,7 @@ func (r run) snapshot(o *snapshotv1.VolumeSnapshot) {
 
 // content notes what csi-snapshotter decides.
 func (r run) content(o *snapshotv1.VolumeSnapshotContent) {
-	s, err := world.SnapshotContent(r.ctx, r.from.Sidecars, o, snapshotting.ContentSettings{
+	s, err := snapshot.GatherContent(r.ctx, r.from.Sidecars, o, snapshotting.ContentSettings{
 		Driver: r.driver, Naming: snapshotting.Naming{Prefix: "snapshot", Length: -1}, Lists: true,
 	})
 	note(r, "content", o, snapshotting.DecideContent(s, r.now), err)
@@ -30,6 +32,6 @@ func (r run) content(o *snapshotv1.VolumeSnapshotContent) {
 
 // source notes what the provisioner decides about the finalizer of a claim or a snapshot.
 func (r run) source(o client.Object, ref source.Ref) {
-	h, err := world.HeldSource(r.ctx, r.from.Readers, ref, world.SourceMemory{Driver: r.driver})
+	h, err := sources.Gather(r.ctx, r.from.Readers, ref, sources.Memory{Driver: r.driver})
 	note(r, "protect source", o, source.Release(h), err)
 }

@@ -21,13 +21,13 @@ import (
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/explain/inventory"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/names"
+	"github.com/purser-csi/purser/internal/roles/controllers"
 	provisionerrole "github.com/purser-csi/purser/internal/roles/provisioner"
 	"github.com/purser-csi/purser/internal/roles/registry"
 	"github.com/purser-csi/purser/internal/roles/resizer"
-	"github.com/purser-csi/purser/internal/world"
-	"github.com/purser-csi/purser/internal/world/inventory"
 	"github.com/purser-csi/purser/test/decisions"
 	"github.com/purser-csi/purser/test/e2e/life"
 	"github.com/purser-csi/purser/test/e2e/stage"
@@ -156,18 +156,18 @@ func (b testNamespace) views(t *testing.T) decisions.Views {
 	t.Helper()
 	live, err := client.New(b.Admin, client.Options{Scheme: kube.Scheme()})
 	must(t, err)
-	trim := registry.Trim(registry.All(), append(provisionerrole.Reads(), resizer.Reads()...)...)
+	trim := registry.Trim(controllers.All(nil), append(provisionerrole.Reads(), resizer.Reads()...)...)
 	return decisions.Views{
-		Readers:  world.Readers{Cached: b.cache(t, trim, decisions.Indexes(builtIn)), Live: live},
+		Readers:  kube.Readers{Cached: b.cache(t, trim, decisions.Indexes(builtIn)), Live: live},
 		Sidecars: b.cache(t, ctrlcache.TransformStripManagedFields(), decisions.SidecarIndexes()),
 	}
 }
 
-func (b testNamespace) cache(t *testing.T, trim toolscache.TransformFunc, indexes []world.Index) ctrlcache.Cache {
+func (b testNamespace) cache(t *testing.T, trim toolscache.TransformFunc, indexes []kube.Index) ctrlcache.Cache {
 	t.Helper()
 	cached, err := ctrlcache.New(b.Admin, ctrlcache.Options{Scheme: kube.Scheme(), DefaultTransform: trim})
 	must(t, err)
-	must(t, world.AddIndexes(t.Context(), cached, indexes...))
+	must(t, kube.AddIndexes(t.Context(), cached, indexes...))
 	go func() { _ = cached.Start(t.Context()) }()
 	if !cached.WaitForCacheSync(t.Context()) {
 		t.Fatal("the cache did not sync")

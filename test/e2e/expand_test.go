@@ -20,8 +20,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/mounting"
-	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/names"
+	mounting "github.com/purser-csi/purser/internal/node/rules"
 )
 
 // ask edits the size of a claim as a user does.

@@ -128,7 +128,7 @@ func stuckThings() []stuckThing {
 			b.delete(t, claim)
 			return "pvc/held"
 		}},
-		{"an attributes class that does not exist", "AttributesClassMissing", func(t *testing.T, b testNamespace) string {
+		{"an attributes class that does not exist", "ModifyClassMissing", func(t *testing.T, b testNamespace) string {
 			claim := b.claim(t, "modified", "")
 			b.awaitBound(t, claim)
 			before := claim.DeepCopy()
@@ -290,8 +290,8 @@ func (b testNamespace) listsOnce(t *testing.T) {
 		}
 	}
 	t.Logf("%d kinds are listed once each", kinds)
-	if kinds != 18 {
-		t.Errorf("%d kinds are listed, want 18", kinds)
+	if kinds != 23 {
+		t.Errorf("%d kinds are listed, want 23", kinds)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 
 	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,6 +23,7 @@ func TestGroupSnapshot(t *testing.T) {
 	for _, name := range []string{"data", "log", "other"} {
 		claim := b.newClaim(name, "")
 		claim.Labels = map[string]string{"part": name}
+		claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("1Mi") // the volume gets 2Mi
 		must(t, b.Client.Create(t.Context(), claim))
 		b.awaitBound(t, claim)
 	}
@@ -57,6 +60,7 @@ func TestGroupSnapshot(t *testing.T) {
 	if slices.Sort(sources); !slices.Equal(sources, []string{"data", "log"}) {
 		t.Errorf("snapshots of the claims %v, want data and log", sources)
 	}
+	b.restoreMember(t, &members.Items[0])
 	content := &groupv1.VolumeGroupSnapshotContent{ObjectMeta: metav1.ObjectMeta{Name: *group.Status.BoundVolumeGroupSnapshotContentName}}
 	must(t, b.Client.Delete(t.Context(), group))
 	b.awaitGone(t, group)
@@ -71,4 +75,17 @@ func TestGroupSnapshot(t *testing.T) {
 			t.Errorf("content %s is left", contents.Items[i].Name)
 		}
 	}
+}
+
+// restoreMember creates a claim of the size of the source's from the member of a group.
+func (b testNamespace) restoreMember(t *testing.T, member *snapshotv1.VolumeSnapshot) {
+	t.Helper()
+	claim := b.newClaim("restored", "")
+	claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("1Mi")
+	claim.Spec.DataSource = &corev1.TypedLocalObjectReference{
+		APIGroup: new(snapshotv1.GroupName), Kind: "VolumeSnapshot", Name: member.Name,
+	}
+	must(t, b.Client.Create(t.Context(), claim))
+	b.awaitBound(t, claim)
+	b.delete(t, claim)
 }

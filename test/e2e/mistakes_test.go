@@ -102,7 +102,7 @@ func TestMistakes(t *testing.T) {
 		{"stray argument", []string{"up", "fresh"}, usage, [][]string{{`unexpected argument "fresh"`}}},
 		{"value without sense", []string{"up", "--driver-timeout", "soon"}, usage, [][]string{{"--driver-timeout", "soon"}}},
 		{"relative address", []string{"up", "--csi-address", "relative"}, failure, [][]string{{"--csi-address", `"relative"`, "absolute"}}},
-		{"two mistakes", []string{"up", "--csi-address", "relative", "--driver-timeout", "-1s"}, failure, [][]string{{"--csi-address"}, {"--driver-timeout"}}},
+		{"two mistakes", []string{"up", "--csi-address", "relative", "--driver-timeout", "-1s"}, failure, [][]string{{"--driver-timeout"}, {"--csi-address"}}},
 		{"foreign kubeconfig", []string{"up", "--kubeconfig", foreign}, failure, [][]string{{"--kubeconfig", foreign, "choose another path"}}},
 		{"long path", []string{"up", "--data-dir", "/tmp/" + strings.Repeat("x", 120)}, failure, [][]string{{"--data-dir", "socket"}}},
 		{"foreign folder", []string{"up", "--data-dir", full}, failure, [][]string{{full, "files that 'purser up' did not make"}}},
@@ -116,7 +116,7 @@ func TestMistakes(t *testing.T) {
 		{"CL-4 two addresses", []string{"csi-provisioner", "--metrics-address=:1", "--http-endpoint=:2"}, failure, [][]string{{"--metrics-address", "--http-endpoint"}}},
 		{"CL-5 unknown gate", []string{"csi-provisioner", "--feature-gates=Nonsense=true"}, fatal, [][]string{{"--feature-gates", `unknown feature gate "Nonsense"`, "Topology"}}},
 		{"ST-1 odd log format", []string{"csi-provisioner", "--logging-format=poem"}, failure, [][]string{{"poem"}}},
-		{"provisioner with mistakes", []string{"csi-provisioner", "--worker-threads", "0", "--timeout", "0s"}, failure, [][]string{{"--timeout"}, {"--worker-threads"}}},
+		{"provisioner with mistakes", []string{"csi-provisioner", "--worker-threads", "0", "--timeout", "0s"}, failure, [][]string{{"--worker-threads"}, {"--timeout"}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/verdict"
 	"github.com/purser-csi/purser/test/e2e/scrape"
 	"github.com/purser-csi/purser/test/e2e/stage"
 )
@@ -86,6 +86,7 @@ func TestZones(t *testing.T) {
 		before += calls
 		return calls
 	}
+	t.Run("the capacity of each zone is published", func(t *testing.T) { b.capacitiesPublished(t, "a", "b", "c") })
 	t.Run("T-10 T-13 pods land where their volumes are", func(t *testing.T) {
 		if b.podsLand(t); created(t, 3) != 3 {
 			t.Error("more calls of CreateVolume than the three volumes need")
@@ -98,8 +99,9 @@ func TestZones(t *testing.T) {
 	})
 	t.Run("C-41 a full zone is left", func(t *testing.T) {
 		b.fullZoneIsLeft(t)
-		t.Logf("%d calls of CreateVolume for three volumes, in a cluster without published capacities", created(t, 3))
+		t.Logf("%d calls of CreateVolume for three volumes", created(t, 3))
 	})
+	t.Run("explain names the full zone", b.fullZoneIsExplained)
 }
 
 func (b testNamespace) podsLand(t *testing.T) {

@@ -3,6 +3,7 @@ package explain
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,10 +16,10 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	core "github.com/purser-csi/purser/internal/core/explain"
-	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/explain/inventory"
+	rules "github.com/purser-csi/purser/internal/explain/rules"
 	command "github.com/purser-csi/purser/internal/roles/explain"
-	"github.com/purser-csi/purser/internal/world/inventory"
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 const now = "2026-01-31T12:00:00Z"
@@ -28,18 +29,19 @@ type situation struct {
 	Name    string           `json:"name"`
 	Thread  string           `json:"thread"`
 	Explain string           `json:"explain"`
-	State   core.State       `json:"state"` // stuck without one
+	State   rules.State      `json:"state"` // stuck without one
 	Reason  verdict.Reason   `json:"reason"`
 	Second  verdict.Reason   `json:"second"` // of the second finding; none for that there is not one
 	Cause   string           `json:"cause"`
 	Fix     string           `json:"fix"`      // part of a step
 	Risk    string           `json:"risk"`     // part of a risk that is named
 	Proof   string           `json:"evidence"` // OBJECT FIELD of one piece of evidence
-	Actor   core.Actor       `json:"actor"`
+	Actor   rules.Actor      `json:"actor"`
+	Chain   []string         `json:"chain"` // the objects from the first to the last that waits
 	Objects []map[string]any `json:"objects"`
 }
 
-func readSituations(t *testing.T) (base []map[string]any, all []situation) {
+func readSituations(t testing.TB) (base []map[string]any, all []situation) {
 	t.Helper()
 	text, err := os.ReadFile("base.yaml")
 	if err != nil {
@@ -72,7 +74,7 @@ var groups = map[string]string{
 	"PersistentVolumeClaim": "v1", "PersistentVolume": "v1", "Pod": "v1", "Node": "v1", "Event": "v1", "Namespace": "v1", "StorageClass": "storage.k8s.io/v1",
 	"CSINode": "storage.k8s.io/v1", "CSIDriver": "storage.k8s.io/v1", "VolumeAttachment": "storage.k8s.io/v1", "CSIStorageCapacity": "storage.k8s.io/v1",
 	"Lease": "coordination.k8s.io/v1", "VolumeAttributesClass": "storage.k8s.io/v1", "VolumeSnapshot": "snapshot.storage.k8s.io/v1",
-	"VolumeSnapshotClass": "snapshot.storage.k8s.io/v1",
+	"VolumeSnapshotClass": "snapshot.storage.k8s.io/v1", "Deployment": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1", "ReplicaSet": "apps/v1",
 }
 
 var namespaced = map[string]bool{"PersistentVolumeClaim": true, "Pod": true, "Event": true, "VolumeSnapshot": true}
@@ -114,7 +116,7 @@ func complete(o map[string]any) map[string]any {
 }
 
 // dump is the base with the objects of the situation in place of those of the same name.
-func (s situation) dump(t *testing.T, base []map[string]any) string {
+func (s situation) dump(t testing.TB, base []map[string]any) string {
 	t.Helper()
 	name := func(o map[string]any) string {
 		metadata, _ := o["metadata"].(map[string]any)
@@ -174,30 +176,33 @@ func TestSituations(t *testing.T) {
 			}
 		})
 	}
-	withoutEvent := 0
+	withoutEvent, chains := 0, 0
 	for _, s := range all {
-		if s.State != core.Well && !slices.ContainsFunc(s.Objects, func(o map[string]any) bool { return o["kind"] == "Event" }) {
+		if len(s.Chain) > 1 {
+			chains++
+		}
+		if s.State != rules.Well && !slices.ContainsFunc(s.Objects, func(o map[string]any) bool { return o["kind"] == "Event" }) {
 			withoutEvent++
 		}
 	}
-	if len(all) < 60 || withoutEvent < 20 {
-		t.Errorf("%d situations, %d of them without an event", len(all), withoutEvent)
+	t.Logf("%d situations, %d of them without an event, %d with a chain", len(all), withoutEvent, chains)
+	if len(all) < 190 || withoutEvent < 120 || chains < 45 {
+		t.Error("there were more")
 	}
-	t.Logf("%d situations, %d of them without an event", len(all), withoutEvent)
 }
 
-func (s situation) check(t *testing.T, report core.Report) {
+func (s situation) check(t *testing.T, report rules.Report) {
 	t.Helper()
 	if s.Thread == "" {
 		t.Error("the situation names no thread")
 	}
-	if s.State == core.Well {
-		if report.State != core.Well || report.Next == "" {
+	if s.State == rules.Well {
+		if report.State != rules.Well || report.Next == "" {
 			t.Errorf("state %s, next %q", report.State, report.Next)
 		}
 		return
 	}
-	if report.State != core.Stuck || len(report.Findings) == 0 {
+	if report.State != rules.Stuck || len(report.Findings) == 0 {
 		t.Fatalf("state %s with %d findings, want stuck", report.State, len(report.Findings))
 	}
 	first := report.Findings[0]
@@ -216,7 +221,7 @@ func (s situation) check(t *testing.T, report core.Report) {
 	}
 	var steps, risks, proof string
 	for _, step := range first.Fix {
-		steps, risks = steps+step.Text+" "+step.Command+"\n", risks+step.Risk+"\n"
+		steps, risks = steps+step.Text+" "+string(step.Command)+"\n", risks+step.Risk+"\n"
 	}
 	for _, e := range first.Evidence {
 		proof += e.Object.Kind.Short() + "/" + e.Object.Name + " " + e.Field + "\n"
@@ -224,11 +229,97 @@ func (s situation) check(t *testing.T, report core.Report) {
 	if !strings.Contains(steps, s.Fix) || !strings.Contains(risks, s.Risk) || !strings.Contains(proof, s.Proof) {
 		t.Errorf("fix %q, risks %q, evidence %q; want %q, %q, %q", steps, risks, proof, s.Fix, s.Risk, s.Proof)
 	}
-	if first.Actor != core.Itself && len(first.Fix) == 0 {
+	if first.Actor != rules.Itself && len(first.Fix) == 0 {
 		t.Error("a person has to act, and the answer does not say how")
 	}
-	if verdict.Describe(first.Reason).Meaning == "" {
-		t.Errorf("%s has no page in docs/reasons", first.Reason)
+	var chain []string
+	for _, link := range first.Chain {
+		chain = append(chain, link.Object.Kind.Short()+"/"+link.Object.Name)
+	}
+	if s.Chain != nil && !slices.Equal(chain, s.Chain) {
+		t.Errorf("the chain is %v, want %v", chain, s.Chain)
+	}
+	if !verdict.IsDocumented(first.Reason) {
+		t.Errorf("%s has no section in docs/reasons.md", first.Reason)
+	}
+}
+
+// What holds of every answer: a chain begins with the object and passes none twice, no cause is given
+// twice, and what goes on by itself has a time by which it should be over.
+func TestChains(t *testing.T) {
+	base, all := readSituations(t)
+	for _, s := range all {
+		out, _ := run(t, "explain", "--now", now, "-o", "json", "--from", s.dump(t, base))
+		var answer command.Answer
+		if err := json.Unmarshal([]byte(out), &answer); err != nil {
+			t.Fatal(err)
+		}
+		for _, report := range answer.Reports {
+			given := map[string]bool{}
+			for _, f := range report.Findings {
+				cause := fmt.Sprint(f.Reason, f.Cause, f.WaitsFor)
+				passed := map[rules.Ref]bool{}
+				for _, link := range f.Chain {
+					if passed[link.Object] || link.WaitsFor == "" {
+						t.Errorf("%s: %s: the chain passes %s twice, or with nothing to wait for", s.Name, report.Object, link.Object)
+					}
+					passed[link.Object] = true
+				}
+				switch {
+				case given[cause]:
+					t.Errorf("%s: %s: %s is given twice", s.Name, report.Object, f.Reason)
+				case len(f.Chain) > 0 && f.Chain[0].Object != report.Object:
+					t.Errorf("%s: the chain of %s begins with %s", s.Name, report.Object, f.Chain[0].Object)
+				case f.Actor == rules.Itself && f.Until == nil:
+					t.Errorf("%s: %s: %s goes on by itself, and it is not said until when", s.Name, report.Object, f.Reason)
+				}
+				given[cause] = true
+			}
+		}
+	}
+}
+
+// The answer about everything: a table with a line for each cause, and exit code 1 only if something is
+// wrong. Where claims or pods were not read it does not say that nothing is stuck.
+func TestEverything(t *testing.T) {
+	base, all := readSituations(t)
+	named := func(name string) situation {
+		return all[slices.IndexFunc(all, func(s situation) bool { return s.Name == name })]
+	}
+	without := func(kind string) []map[string]any {
+		return slices.DeleteFunc(slices.Clone(base), func(o map[string]any) bool { return o["kind"] == kind })
+	}
+	broken := map[string]any{"kind": "Pod", "metadata": map[string]any{"name": "odd"}, "spec": "nothing"}
+	pod := map[string]any{"kind": "Pod", "metadata": map[string]any{"name": "one"}, "status": map[string]any{"phase": "Running"}}
+	for name, tc := range map[string]struct {
+		s    situation
+		base []map[string]any
+		code int
+		want []string
+	}{
+		"stuck":          {named("the source snapshot is not ready"), base, 1, []string{"OBJECT", "stuck, for", "administrator  SnapshotClassMissing: Volume"}},
+		"waits normally": {named("waits for the first pod"), append(base, pod), 0, []string{"Nothing is stuck", "waits as they should", "WaitForFirstConsumer"}},
+		"no claims":      {situation{}, without("PersistentVolumeClaim"), 2, []string{"Cannot tell", "PersistentVolumeClaims were not read"}},
+		"undecodable":    {situation{Objects: []map[string]any{broken}}, base, 2, []string{"Cannot tell", `not "odd", which cannot be decoded`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := run(t, "explain", "--now", now, "--from", tc.s.dump(t, tc.base))
+			code := 0
+			if answer, is := errors.AsType[command.ExitError](err); is {
+				code = answer.Code
+			}
+			for _, part := range tc.want {
+				if !strings.Contains(out, part) {
+					t.Errorf("%q is not in the answer", part)
+				}
+			}
+			if code != tc.code {
+				t.Errorf("exit code %d, want %d", code, tc.code)
+			}
+			if t.Failed() {
+				t.Log(out)
+			}
+		})
 	}
 }
 
@@ -260,8 +351,9 @@ func TestFixesNameTheirRisks(t *testing.T) {
 		for _, report := range answer.Reports {
 			for _, f := range report.Findings {
 				for _, step := range f.Fix {
-					destroys := strings.Contains(step.Command, "kubectl delete") || strings.Contains(step.Command, " delete p") ||
-						strings.Contains(step.Command, `"Delete"`) || strings.Contains(step.Command, "--force") || strings.Contains(step.Command, "finalizers\":")
+					line := string(step.Command)
+					destroys := strings.Contains(line, "kubectl delete") || strings.Contains(line, " delete p") ||
+						strings.Contains(line, `"Delete"`) || strings.Contains(line, "--force") || strings.Contains(line, "finalizers\":")
 					if destroys && step.Risk == "" {
 						t.Errorf("%s: %q names no risk", s.Name, step.Command)
 					}
@@ -315,6 +407,12 @@ func TestHiddenNamesKeepTheAnswer(t *testing.T) {
 		hidden := situation{Objects: inventory.HideNames(list.Items)}
 		plain, _ := run(t, "explain", "--now", now, "-o", "json", "--from", s.dump(t, base))
 		replaced, _ := run(t, "explain", "--now", now, "-o", "json", "--from", hidden.dump(t, nil))
+		tree, _ := run(t, "tree", "--now", now, "--from", hidden.dump(t, nil))
+		for _, name := range []string{"pv-good", "node-a", "shop", "h-good"} {
+			if strings.Contains(replaced+tree, name) {
+				t.Errorf("%s: %q is left in the output", s.Name, name)
+			}
+		}
 		if a, b := reasons(t, plain), reasons(t, replaced); !slices.Equal(a, b) {
 			t.Errorf("%s: the reasons are %v, and with other names %v", s.Name, a, b)
 		}

@@ -19,9 +19,9 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/mounting"
-	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/names"
 	agent "github.com/purser-csi/purser/internal/node"
+	mounting "github.com/purser-csi/purser/internal/node/rules"
 	"github.com/purser-csi/purser/internal/roles/node"
 	"github.com/purser-csi/purser/test/containers"
 )

@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/mounting"
 	"github.com/purser-csi/purser/internal/loopdev"
+	mounting "github.com/purser-csi/purser/internal/node/rules"
 )
 
 // One pod, one claim, and no faults: one call of each kind, and no read of the API server.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -27,8 +28,9 @@ type proxy struct {
 	hook  func(ctx context.Context, method, volume string) error
 	after func(ctx context.Context, method, volume string) error
 	edit  func(*csi.NodeGetCapabilitiesResponse)
-	seen  []any    // publish and stage requests
-	fails []string // what the driver refused, with its words
+	seen  []any        // publish and stage requests
+	fails []string     // what the driver refused, with its words
+	most  atomic.Int64 // volumes of the node, in place of the driver's; 0 for the driver's
 }
 
 // newProxy serves at socket until the test ends.
@@ -152,7 +154,11 @@ func (p *proxy) Probe(ctx context.Context, r *csi.ProbeRequest) (*csi.ProbeRespo
 }
 
 func (p *proxy) NodeGetInfo(ctx context.Context, r *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
-	return p.node.NodeGetInfo(ctx, r)
+	answer, err := p.node.NodeGetInfo(ctx, r)
+	if most := p.most.Load(); most > 0 && err == nil {
+		answer.MaxVolumesPerNode = most
+	}
+	return answer, err
 }
 
 func (p *proxy) NodeGetCapabilities(ctx context.Context, r *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {

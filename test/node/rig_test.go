@@ -23,16 +23,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/cluster"
-	"github.com/purser-csi/purser/internal/core/mounting"
-	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile"
-	"github.com/purser-csi/purser/internal/driver/registration"
+
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/mount"
+	"github.com/purser-csi/purser/internal/names"
+	mounting "github.com/purser-csi/purser/internal/node/rules"
 	"github.com/purser-csi/purser/internal/roles/driver"
 	"github.com/purser-csi/purser/internal/roles/node"
-	ceph "github.com/purser-csi/purser/test/ceph/cluster"
 )
 
 func TestMain(m *testing.M) {
@@ -43,7 +42,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(ceph.Main(m.Run))
+	os.Exit(m.Run())
 }
 
 const (
@@ -161,7 +160,7 @@ func (r *rig) runDriver() (endpoint string) {
 // startRegistration places the registration socket of the driver.
 func (r *rig) startRegistration() {
 	r.t.Helper()
-	server, err := registration.New(registration.Config{Dir: r.layout.Registrations(), Name: driverName, Socket: r.front})
+	server, err := driver.NewRegistration(driver.Config{Dir: r.layout.Registrations(), Name: driverName, Socket: r.front})
 	if err != nil {
 		r.t.Fatal(err)
 	}

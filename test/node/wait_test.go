@@ -11,8 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/mount"
+	"github.com/purser-csi/purser/internal/names"
 )
 
 // eventually waits for a condition.

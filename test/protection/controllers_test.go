@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/names"
 )
 
 func TestGuards(t *testing.T) {

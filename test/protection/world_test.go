@@ -27,11 +27,12 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/purser-csi/purser/internal/cluster"
-	"github.com/purser-csi/purser/internal/controllers/ephemeral"
-	"github.com/purser-csi/purser/internal/controllers/expand"
-	"github.com/purser-csi/purser/internal/controllers/protection"
+	"github.com/purser-csi/purser/internal/ephemeral"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/protection"
 	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/resize"
+	"github.com/purser-csi/purser/internal/roles/controllers"
 	"github.com/purser-csi/purser/internal/roles/registry"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
@@ -80,7 +81,7 @@ func (w *world) control(api *rest.Config) {
 	mgr, err := manager.New(counted, manager.Options{
 		Scheme: kube.NewScheme(), Logger: logr.Discard(), Metrics: metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: new(true)},
-		Cache:      ctrlcache.Options{DefaultTransform: registry.Trim(registry.All()), DefaultUnsafeDisableDeepCopy: new(false)},
+		Cache:      ctrlcache.Options{DefaultTransform: registry.Trim(controllers.All(nil)), DefaultUnsafeDisableDeepCopy: new(false)},
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -99,7 +100,7 @@ func (w *world) control(api *rest.Config) {
 		AddTo(ctx context.Context, mgr manager.Manager) error
 	}{
 		protection.NewClaims(config), protection.NewUnused(config), protection.NewVolumes(config), protection.NewClasses(config),
-		expand.New(expand.Config{Cached: mgr.GetClient(), Writer: mgr.GetClient(), Settings: settings}),
+		resize.NewExpansion(resize.ExpansionConfig{Cached: mgr.GetClient(), Writer: mgr.GetClient(), Settings: settings}),
 		ephemeral.New(ephemeral.Config{Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(), Settings: settings}),
 	} {
 		if err := c.AddTo(ctx, mgr); err != nil {

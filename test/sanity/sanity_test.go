@@ -18,18 +18,15 @@ import (
 	"github.com/purser-csi/purser/internal/driver/backend/directory"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile"
 	"github.com/purser-csi/purser/internal/mount"
-	"github.com/purser-csi/purser/test/ceph/cluster"
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(cluster.Main(func() int {
-		status := m.Run()
-		if err := goleak.Find(); status == 0 && err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		return status
-	}))
+	status := m.Run()
+	if err := goleak.Find(); status == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		status = 1
+	}
+	os.Exit(status)
 }
 
 const program = "csi-sanity"

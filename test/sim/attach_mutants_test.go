@@ -11,8 +11,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
-	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/names"
+	provisioning "github.com/purser-csi/purser/internal/provision"
 )
 
 // attachMutants must all be caught.
@@ -39,18 +39,19 @@ var attachMutants = []mutant{
 	{name: "gets no event of nodes", of: attachDetach, handlers: deaf[*corev1.Node]},
 	{name: "gets no event of VolumeAttachments", of: attachDetach, handlers: deaf[*storagev1.VolumeAttachment]},
 	{name: "forgets what it wrote", of: attachDetach, by: "watch", client: func(api client.Client, _ client.Reader) client.Client { return timeless{api} }, costs: true},
-	{name: "publishes without a finalizer on the VolumeAttachment", of: attacher, client: writes{skip: textHas(names.AnnVolumeHandle)}.client},
-	{name: "goes on when the VolumeAttachment is gone", of: attacher, by: "slow write", client: writes{after: func(error) error { return nil }}.client},
-	{name: "lets a VolumeAttachment go before it is detached", of: attacher, driver: func(d csi.ControllerClient, _ provisioning.Journal) csi.ControllerClient {
+	{name: "publishes without a finalizer on the VolumeAttachment", of: csiAttacher, client: writes{skip: textHas(names.AnnVolumeHandle)}.client},
+	{name: "goes on when the VolumeAttachment is gone", of: csiAttacher, by: "slow write", client: writes{after: func(error) error { return nil }}.client},
+	{name: "lets a VolumeAttachment go before it is detached", of: csiAttacher, driver: func(d csi.ControllerClient, _ provisioning.Journal) csi.ControllerClient {
 		return unpublishesBlindly{d}
 	}},
-	{name: "takes a failed publish for a success", of: attacher, driver: func(d csi.ControllerClient, _ provisioning.Journal) csi.ControllerClient {
+	{name: "takes a failed publish for a success", of: csiAttacher, driver: func(d csi.ControllerClient, _ provisioning.Journal) csi.ControllerClient {
 		return publishesBlindly{d}
 	}},
-	{name: "never says that a volume is attached", of: attacher, client: writes{skip: textHas(`"attached":true`)}.client},
-	{name: "never lets a VolumeAttachment go", of: attacher, client: writes{skip: textHas("deleteFromPrimitiveList")}.client},
-	{name: "gets no event of deleted VolumeAttachments", of: attacher, handlers: deaf[*storagev1.VolumeAttachment]},
-	{name: "forgets what the driver was asked for", of: attacher, by: "watch", client: func(api client.Client, _ client.Reader) client.Client { return timeless{api} }, costs: true},
+	{name: "never says that a volume is attached", of: csiAttacher, client: writes{skip: textHas(`"attached":true`)}.client},
+	{name: "never lets a VolumeAttachment go", of: csiAttacher, client: writes{skip: textHas("deleteFromPrimitiveList")}.client},
+	{name: "gets no event of deleted VolumeAttachments", of: csiAttacher, handlers: deaf[*storagev1.VolumeAttachment]},
+	{name: "lets no VolumeAttachment go whose CSIDriver is gone", of: csiAttacher, by: "everything deleted while something is missing", client: needs(func(va *storagev1.VolumeAttachment) string { return va.Spec.Attacher }, &storagev1.CSIDriver{})},
+	{name: "forgets what the driver was asked for", of: csiAttacher, by: "watch", client: func(api client.Client, _ client.Reader) client.Client { return timeless{api} }, costs: true},
 }
 
 // textHas is a write whose patch has the text.

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"sync"
@@ -12,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/attachment"
-	"github.com/purser-csi/purser/internal/core/names"
+	attachment "github.com/purser-csi/purser/internal/attachdetach/rules"
+	"github.com/purser-csi/purser/internal/names"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 	"github.com/purser-csi/purser/test/sim/csidriver"
 )
@@ -29,6 +30,7 @@ type attaching struct {
 	dead    map[string]bool                // nodes whose kubelet has stopped
 	forced  map[string]bool                // nodes from which a detach may be forced
 	shared  map[string]bool                // handles that may be on many nodes
+	handles map[string]string              // of PersistentVolumes that have another name than their handle
 }
 
 // nodeID is the driver's id of a node.
@@ -37,6 +39,7 @@ func nodeID(node string) string { return "id-" + node }
 func newAttaching(w *world, nodes ...string) *attaching {
 	return &attaching{
 		world: w, nodes: nodes, mounted: map[csidriver.Publication]bool{}, dead: map[string]bool{}, forced: map[string]bool{}, shared: map[string]bool{},
+		handles: map[string]string{},
 	}
 }
 
@@ -219,6 +222,13 @@ func (a *attaching) handleOf(pod *corev1.Pod) string {
 	return pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName
 }
 
+// handleOfVolume is the handle of a PersistentVolume.
+func (a *attaching) handleOfVolume(name string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return cmp.Or(a.handles[name], name)
+}
+
 func uniqueName(handle string) corev1.UniqueVolumeName {
 	return corev1.UniqueVolumeName(names.UniqueVolumeName(driverName, handle))
 }
@@ -235,7 +245,7 @@ func (a *attaching) publishing(at csidriver.Publication, before []csidriver.Publ
 		}
 	}
 	protected := func(va *storagev1.VolumeAttachment) bool {
-		return *va.Spec.Source.PersistentVolumeName == at.Volume && nodeID(va.Spec.NodeName) == at.Node &&
+		return a.handleOfVolume(*va.Spec.Source.PersistentVolumeName) == at.Volume && nodeID(va.Spec.NodeName) == at.Node &&
 			slices.Contains(va.Finalizers, names.AttacherFinalizer(driverName))
 	}
 	if !slices.ContainsFunc(apiserver.Objects(a.world.server, &storagev1.VolumeAttachment{}), protected) {
@@ -278,12 +288,14 @@ func (e end) ofAttaching() {
 
 // isGoing reports whether the volume is being deleted, so that it is attached to no further node.
 func (e end) isGoing(volume string) bool {
-	return slices.ContainsFunc(e.volumes, func(pv *corev1.PersistentVolume) bool { return pv.Name == volume && pv.DeletionTimestamp != nil })
+	return slices.ContainsFunc(e.volumes, func(pv *corev1.PersistentVolume) bool {
+		return e.attaching.handleOfVolume(pv.Name) == volume && pv.DeletionTimestamp != nil
+	})
 }
 
 func (e end) attachmentsAre(wanted map[csidriver.Publication]bool) {
 	for _, va := range apiserver.Objects(e.server, &storagev1.VolumeAttachment{}) {
-		at := csidriver.Publication{Volume: *va.Spec.Source.PersistentVolumeName, Node: nodeID(va.Spec.NodeName)}
+		at := csidriver.Publication{Volume: e.attaching.handleOfVolume(*va.Spec.Source.PersistentVolumeName), Node: nodeID(va.Spec.NodeName)}
 		if !wanted[at] {
 			e.violate("A7: VolumeAttachment of %s to %s is left, with finalizers %v", at.Volume, at.Node, va.Finalizers)
 		}

@@ -14,12 +14,13 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/controllers/attachdetach"
-	"github.com/purser-csi/purser/internal/controllers/handoff"
-	"github.com/purser-csi/purser/internal/controllers/publish"
-	"github.com/purser-csi/purser/internal/controllers/volumelock"
-	"github.com/purser-csi/purser/internal/core/attachment"
-	"github.com/purser-csi/purser/internal/core/publishing"
+	"github.com/purser-csi/purser/internal/attachdetach"
+	attachment "github.com/purser-csi/purser/internal/attachdetach/rules"
+	"github.com/purser-csi/purser/internal/attacher"
+	publishing "github.com/purser-csi/purser/internal/attacher/rules"
+	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/handoff"
+	controllersrole "github.com/purser-csi/purser/internal/roles/controllers"
 	"github.com/purser-csi/purser/internal/roles/registry"
 	"github.com/purser-csi/purser/test/sim/csidriver"
 	"github.com/purser-csi/purser/test/sim/view"
@@ -28,11 +29,11 @@ import (
 // The roles that attach. attachPlane is both in one process.
 const (
 	attachDetach role = "attachdetach"
-	attacher     role = "csi-attacher"
+	csiAttacher  role = "csi-attacher"
 	attachPlane  role = "attachdetach with csi-attacher"
 )
 
-func (r role) attaches() bool { return r == attachDetach || r == attacher || r == attachPlane }
+func (r role) attaches() bool { return r == attachDetach || r == csiAttacher || r == attachPlane }
 
 // forceAfter is how long a volume in use stays attached to an unhealthy node.
 const forceAfter = 30 * time.Second
@@ -48,14 +49,14 @@ func (p *process) prepareAttaching() {
 	if p.role != attachDetach {
 		p.view.Transform, p.view.TrimsPods = trimForAttacher, true
 	}
-	if p.role != attacher {
+	if p.role != csiAttacher {
 		v := p.attachDetachView()
 		v.Transform, v.TrimsPods = registry.Trim(attachDetachEntry()), true
 	}
 }
 
 func attachDetachEntry() []registry.Controller {
-	return slices.DeleteFunc(registry.All(), func(c registry.Controller) bool { return c.Name != registry.NameAttachDetach })
+	return slices.DeleteFunc(controllersrole.All(nil), func(c registry.Controller) bool { return c.Name != controllersrole.NameAttachDetach })
 }
 
 // attachDetachView is the cache of the attach-detach controller.
@@ -75,7 +76,7 @@ func trimForAttacher(in any) (any, error) {
 
 // runAttaching wires the controllers as internal/roles does.
 func (p *process) runAttaching() {
-	if p.role != attacher {
+	if p.role != csiAttacher {
 		p.runAttachDetach()
 	}
 	if p.role != attachDetach {
@@ -119,8 +120,8 @@ func (p *process) runAttachDetach() {
 	}
 	mgr := p.attachManager(attachDetach, seen, api)
 	c := attachdetach.New(attachdetach.Config{
-		Settings: settings(4), Cached: cached, Live: live, Writer: api, Rules: rules, AuditEvery: never,
-		Together: p.attachments,
+		Settings: p.settings(4), Cached: cached, Live: live, Writer: api, Rules: rules, AuditEvery: never,
+		InProcess: p.attachments,
 	})
 	if err := c.AddTo(p.ctx, mgr); err != nil {
 		panic(err)
@@ -130,16 +131,16 @@ func (p *process) runAttachDetach() {
 }
 
 func (p *process) runAttacher() {
-	api, cached := p.attachClient(attacher, p.view)
+	api, cached := p.attachClient(csiAttacher, p.view)
 	driver := csi.ControllerClient(gatedDriver{process: p})
 	if m := p.world.mutant; m.driver != nil {
 		driver = m.driver(driver, nil)
 	}
 	rules := publishing.Driver{Name: driverName, Publishes: true}
-	mgr := p.attachManager(attacher, p.view, api)
-	c := publish.New(publish.Config{
-		Settings: settings(4), Cached: cached, Live: api, Writer: api, CSI: driver, Calls: &volumelock.Locks{}, Driver: rules,
-		Timeout: callTimeout, InFlight: measures.InFlight, Together: p.attachments,
+	mgr := p.attachManager(csiAttacher, p.view, api)
+	c := attacher.New(attacher.Config{
+		Settings: p.settings(4), Cached: cached, Live: api, Writer: api, CSI: driver, Calls: &csirpc.VolumeLocks{}, Driver: rules,
+		Timeout: callTimeout, InFlight: measures.InFlight, InProcess: p.attachments,
 	})
 	if err := c.AddTo(p.ctx, mgr); err != nil {
 		panic(err)

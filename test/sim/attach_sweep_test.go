@@ -1,6 +1,9 @@
 package sim
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // attachFamilies are the ways in which things go wrong around those that attach.
 var attachFamilies = []family{
@@ -17,12 +20,15 @@ var attachFamilies = []family{
 	{"two leaders, and the previous one sees nothing", staleRivals, true},
 	{"two leaders, and a write of the previous one arrives later", slowRivals, true},
 	{"outage", outages, true},
+	{"the clock is set forward", clockJumps, false},
+	{"everything deleted while something is missing", missingThings, false},
 	{"two crashes", pairs, false},
 	{"anything together", randomSchedules, false},
 }
 
 var attachPart = sweepPart{
-	"attaching", attachWorkloads, attachFamilies, attachMutants,
+	"attaching", slices.Concat(attachWorkloads, vainAttaching(attachingApart, ""), vainAttaching(attachingTogether, ", in one process")),
+	attachFamilies, slices.Concat(attachMutants, vainAttachMutants),
 	extent{every: 7, pairs: 40, wide: 60, chances: 60},
 	extent{every: 200, pairs: 2, chances: 4},
 }

@@ -8,12 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/attachment"
-	"github.com/purser-csi/purser/internal/core/names"
+	attachment "github.com/purser-csi/purser/internal/attachdetach/rules"
+	"github.com/purser-csi/purser/internal/names"
 )
 
 var (
-	attachingApart    = &processSet{ours: []role{attachDetach, attacher}, startOthers: startKubelets, check: end.ofAttaching, kinds: attachKinds, disturb: disturbPods}
+	attachingApart    = &processSet{ours: []role{attachDetach, csiAttacher}, startOthers: startKubelets, check: end.ofAttaching, kinds: attachKinds, disturb: disturbPods}
 	attachingTogether = &processSet{ours: []role{attachPlane}, startOthers: startKubelets, check: end.ofAttaching, kinds: attachKinds, disturb: disturbPods}
 )
 
@@ -36,18 +36,41 @@ func share(u *user) {
 
 // boundPair is a claim and its volume, both of the same name, which is the handle too.
 func (u *user) boundPair(name string, mode corev1.PersistentVolumeAccessMode) {
+	u.boundVolume(name, name, mode)
+}
+
+// boundVolume is a claim whose name is the handle, and its PersistentVolume of any name.
+func (u *user) boundVolume(name, volume string, mode corev1.PersistentVolumeAccessMode) {
+	attaching := u.world.attaching
+	attaching.mu.Lock()
+	attaching.handles[volume] = name
+	attaching.mu.Unlock()
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: claimNamespace, Name: name},
-		Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: name, AccessModes: []corev1.PersistentVolumeAccessMode{mode}},
+		Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: volume, AccessModes: []corev1.PersistentVolumeAccessMode{mode}},
 	}
 	_ = u.api.Create(u.world.ctx, claim)
 	claim.Status.Phase = corev1.ClaimBound
 	_ = u.api.Status().Update(u.world.ctx, claim)
-	_ = u.api.Create(u.world.ctx, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{
+	_ = u.api.Create(u.world.ctx, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volume}, Spec: corev1.PersistentVolumeSpec{
 		AccessModes:            []corev1.PersistentVolumeAccessMode{mode},
 		ClaimRef:               &corev1.ObjectReference{Namespace: claimNamespace, Name: name, UID: claim.UID},
 		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driverName, VolumeHandle: name}},
 	}})
+}
+
+// replaceVolume forces a claim and its PersistentVolume away, and creates both again: the new
+// PersistentVolume has another name and the same handle.
+func (u *user) replaceVolume(name, volume, next string) {
+	u.world.log("administrator replaces PersistentVolume %s by %s", volume, next)
+	for _, o := range []client.Object{
+		&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volume}},
+		&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: claimNamespace, Name: name}},
+	} {
+		_ = u.api.Delete(u.world.ctx, o)
+		_ = u.api.Patch(u.world.ctx, o, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+	}
+	u.boundVolume(name, next, corev1.ReadWriteOnce)
 }
 
 // runPod starts a pod with a claim on a node.

@@ -5,8 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/purser-csi/purser/internal/core/names"
-	rules "github.com/purser-csi/purser/internal/core/protection"
+	"github.com/purser-csi/purser/internal/names"
+	rules "github.com/purser-csi/purser/internal/protection/rules"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 

@@ -11,7 +11,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/names"
 )
 
 // bindingMutants must all be caught.
@@ -32,7 +32,7 @@ var bindingMutants = []mutant{
 	{name: "calls a volume available whatever has become of it", by: "two leaders, and the previous one sees nothing", client: writes{change: when(phaseIs(corev1.VolumeAvailable), lacking("metadata", "resourceVersion"))}.client},
 	{name: "writes phases untested", by: "slow write", client: writes{change: untested}.client},
 	{name: "takes a refusal for a success", client: writes{after: func(error) error { return nil }}.client},
-	{name: "asks memory whether a claim is gone", by: "two leaders, and the previous one sees nothing", live: fromMemory[*corev1.PersistentVolumeClaim]},
+	{name: "asks memory whether a claim is gone", by: "watch", live: fromMemory[*corev1.PersistentVolumeClaim]},
 	{name: "asks memory whether a volume is gone", by: "two leaders, and a write of the previous one arrives later", live: fromMemory[*corev1.PersistentVolume]},
 	{name: "asks memory which pods use a claim", by: "watch", live: func(live, cached client.Reader) client.Reader { return memoryOfPods{live, cached} }},
 	{name: "does not reserve what it is about to take", moreBinders: 1, costs: true},

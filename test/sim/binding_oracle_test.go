@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/binding"
-	"github.com/purser-csi/purser/internal/core/objects"
-	"github.com/purser-csi/purser/internal/core/verdict"
+	binding "github.com/purser-csi/purser/internal/binder/rules"
+	"github.com/purser-csi/purser/internal/objects"
+	"github.com/purser-csi/purser/internal/verdict"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
@@ -29,7 +29,7 @@ func (e end) ofBoth() {
 	e.ofControllers()
 }
 
-// fixed checks that core/binding decides on no action for any pair in the final state, and that no
+// fixed checks that internal/binder/rules decides on no action for any pair in the final state, and that no
 // claim waits for a provisioner.
 func (e end) fixed() {
 	for key := range e.keys() {

@@ -24,6 +24,8 @@ var bindingFamilies = []family{
 	{"two leaders, and the previous one sees nothing", staleRivals, true},
 	{"two leaders, and a write of the previous one arrives later", slowRivals, true},
 	{"outage", outages, true},
+	{"the clock is set forward", clockJumps, false},
+	{"everything deleted while something is missing", missingThings, false},
 	{"two crashes", pairs, false},
 	{"anything together", randomSchedules, false},
 }

@@ -11,12 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/purser-csi/purser/internal/controllers/binder"
-	"github.com/purser-csi/purser/internal/controllers/handoff"
-	"github.com/purser-csi/purser/internal/controllers/protection"
-	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
+	"github.com/purser-csi/purser/internal/binder"
+	"github.com/purser-csi/purser/internal/handoff"
 	"github.com/purser-csi/purser/internal/kube"
-	gathering "github.com/purser-csi/purser/internal/world"
+	"github.com/purser-csi/purser/internal/protection"
+	provisioning "github.com/purser-csi/purser/internal/provision"
 	"github.com/purser-csi/purser/test/sim/view"
 )
 
@@ -26,8 +25,12 @@ func (p *process) prepare() {
 	switch {
 	case p.role == provisioner:
 		return
-	case p.role == csiResizer:
+	case p.role == csiResizer || p.role == growing:
 		p.view.Transform = trimForResizer
+		return
+	case p.role == publisher:
+		p.second = view.New(p.world.server, p.world.schedule.views...)
+		p.second.Transform, p.second.Offset = trimForAttacher, p.view.Offset+6*time.Microsecond
 		return
 	case p.role.attaches():
 		p.prepareAttaching()
@@ -90,16 +93,16 @@ func (p *process) runControllers() {
 	}
 	mgr := m.manager(p.second, api)
 	binding := binder.Config{
-		Live: live, Writer: api, Settings: settings(4), AuditEvery: never,
+		Live: live, Writer: api, Settings: p.settings(4), AuditEvery: never,
 	}
 	binding.Pods = func(claim *corev1.PersistentVolumeClaim) ([]string, error) {
-		return gathering.ClaimReferrers(p.ctx, cached, claim)
+		return protection.ClaimReferrers(p.ctx, cached, claim)
 	}
 	protecting := protection.Config{
-		Cached: cached, Live: live, Writer: api, Status: api.Status(), Settings: settings(2),
+		Cached: cached, Live: live, Writer: api, Status: api.Status(), Settings: p.settings(2),
 	}
 	if p.queue != nil {
-		binding.HandOver, protecting.Together = p.queue, p.queue.Drivers
+		binding.HandOver, protecting.ColocatedDrivers = p.queue, p.queue.Drivers
 	}
 	err := errors.Join(protection.NewClaims(protecting).AddTo(p.ctx, mgr), protection.NewVolumes(protecting).AddTo(p.ctx, mgr),
 		protection.NewUnused(protecting).AddTo(p.ctx, mgr))

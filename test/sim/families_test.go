@@ -42,6 +42,8 @@ var families = []family{
 	{"a former leader repeats", repeats, true},
 	{"journal deleted", lostJournals, true},
 	{"outage", outages, true},
+	{"the clock is set forward", clockJumps, false},
+	{"everything deleted while something is missing", missingThings, false},
 	{"no process for days", absences, false},
 	{"two crashes", pairs, false},
 	{"anything together", randomSchedules, false},
@@ -283,6 +285,23 @@ func repeats(calm result, _ extent) (all []schedule) {
 				deleted.deleteWhileDown = true
 				all = append(all, s, deleted)
 			}
+		}
+		all = append(all, laterRepeats(call)...)
+	}
+	return all
+}
+
+// laterRepeats: 1. a call fails with an unknown outcome, and so do its repetitions. Only the first of
+// them is written to the journal. 2. the claim is deleted, and another leader takes over and waits for
+// the end of the calls before it. 3. the backoff of the previous leader ends later than that, and it
+// repeats the call once more, without a write that could conflict.
+func laterRepeats(call int) (all []schedule) {
+	for failed := call + 3; failed <= call+6; failed++ {
+		for late := failed + 1; late <= failed+6; late++ {
+			all = append(all, schedule{
+				csiAt: call, csiUntil: failed, csi: csidriver.Fault{Code: codes.Unavailable}, deleteAt: failed,
+				rivalAt: failed, crashes: []crash{{late, lost}}, slowAt: late, slowFor: callTimeout / 3,
+			})
 		}
 	}
 	return all

@@ -30,6 +30,9 @@ func (p *process) do(o op, send func(n int) error) error {
 		return errDead
 	}
 	w := p.world
+	if !o.journal {
+		w.doing(fmt.Sprintf("process %d: %s", p.number, o.text))
+	}
 	n := w.begin(o)
 	where, dies := w.schedule.crashAt(n)
 	if dies && where == before {
@@ -179,11 +182,17 @@ func (c gatedClient) Create(ctx context.Context, o client.Object, opts ...client
 }
 
 func (c gatedClient) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
-	return c.process.do(describe("update", o), func(int) error { return c.Client.Update(ctx, o, opts...) })
+	return c.process.do(describe("update", o), func(int) error {
+		defer c.process.releasing(o)()
+		return c.Client.Update(ctx, o, opts...)
+	})
 }
 
 func (c gatedClient) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
-	return c.process.do(describe("patch", o), func(int) error { return c.Client.Patch(ctx, o, p, opts...) })
+	return c.process.do(describe("patch", o), func(int) error {
+		defer c.process.releasing(o)()
+		return c.Client.Patch(ctx, o, p, opts...)
+	})
 }
 
 func (c gatedClient) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
@@ -218,6 +227,8 @@ func (d gatedDriver) CreateVolume(ctx context.Context, in *csi.CreateVolumeReque
 	defer d.process.occupy(in.GetName(), "CreateVolume")()
 	err = d.process.do(op{text: "CreateVolume " + in.GetName(), call: true}, func(n int) (err error) {
 		d.process.world.copying(in)
+		d.process.copies(in.GetName())
+		d.process.world.asked(in)
 		out, err = d.process.world.driver.Create(ctx, in, d.process.world.schedule.faultOf(n))
 		return err
 	})

@@ -9,9 +9,9 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/intent"
-	"github.com/purser-csi/purser/internal/core/names"
-	"github.com/purser-csi/purser/internal/core/objects"
+	intent "github.com/purser-csi/purser/internal/journal/rules"
+	"github.com/purser-csi/purser/internal/names"
+	"github.com/purser-csi/purser/internal/objects"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
@@ -22,14 +22,19 @@ type end struct {
 	volumes []*corev1.PersistentVolume
 }
 
-// check checks the invariants at the end of a run. before is the number of writes at the time after
-// which there should be none.
-func (w *world) check(before int) {
-	e := end{
+// now returns the state of the world.
+func (w *world) now() end {
+	return end{
 		world: w, claims: apiserver.Objects(w.server, &corev1.PersistentVolumeClaim{}),
 		volumes: apiserver.Objects(w.server, &corev1.PersistentVolume{}),
 	}
-	if w.operations.writes != before {
+}
+
+// check checks the invariants at the end of a run. before is the number of writes at the time after
+// which there should be none.
+func (w *world) check(before int) {
+	e := w.now()
+	if w.operations.writes != before && !w.work.polls {
 		w.violate("I5: %d writes after all was quiet", w.operations.writes-before)
 	}
 	if w.schedule.faultless() {
@@ -39,6 +44,7 @@ func (w *world) check(before int) {
 		e.once()
 		e.known()
 	}
+	w.silences.atEnd()
 	w.work.processSet.check(e)
 }
 
@@ -166,12 +172,15 @@ func (e end) known() {
 // served is the liveness half of I5: a claim whose class exists has its volume.
 func (e end) served() {
 	for _, claim := range e.claims {
-		class := &storagev1.StorageClass{}
-		err := e.server.Client().Get(e.ctx, client.ObjectKey{Name: objects.ClaimClass(claim)}, class)
-		if err == nil && claim.DeletionTimestamp == nil && claim.Status.Phase != corev1.ClaimBound {
+		if e.hasClass(claim) && claim.DeletionTimestamp == nil && claim.Status.Phase != corev1.ClaimBound {
 			e.violate("I5: claim %s has no volume", claim.Name)
 		}
 	}
+}
+
+// hasClass reports whether the class of a claim exists.
+func (e end) hasClass(claim *corev1.PersistentVolumeClaim) bool {
+	return e.server.Client().Get(e.ctx, client.ObjectKey{Name: objects.ClaimClass(claim)}, &storagev1.StorageClass{}) == nil
 }
 
 // recreatedStay is I9: an object that was created again under the same name is not treated as the

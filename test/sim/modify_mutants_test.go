@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
+	provisioning "github.com/purser-csi/purser/internal/provision"
 )
 
 // modifier changes what the driver is asked and what it answers.

@@ -17,7 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/rpcerror"
+	"github.com/purser-csi/purser/internal/csispec"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 	"github.com/purser-csi/purser/test/sim/csidriver"
 )
@@ -160,7 +160,7 @@ func (m *modifying) begin(p *process, call csidriver.Modification) {
 func (m *modifying) end(call csidriver.Modification, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	final := err == nil || !rpcerror.IsUncertainOrExhausted(status.Code(err))
+	final := err == nil || !csispec.IsUncertainOrExhausted(status.Code(err))
 	if final && m.unknown[call.Volume] == call.Class {
 		delete(m.unknown, call.Volume)
 	}

@@ -8,9 +8,11 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
-	"github.com/purser-csi/purser/internal/core/intent"
+	intent "github.com/purser-csi/purser/internal/journal/rules"
+	"github.com/purser-csi/purser/internal/names"
+	provisioning "github.com/purser-csi/purser/internal/provision"
 )
 
 // brokenJournal replaces methods of the journal.
@@ -65,7 +67,15 @@ func (j forgetsFormer) Pending(claim types.UID) (intent.Entry, bool) {
 // hasty deletes without waiting for calls of a previous leader.
 type hasty struct{ provisioning.Journal }
 
-func (hasty) CallsEnd(string) time.Time { return time.Time{} }
+func (hasty) CallsEnd(string, types.UID) time.Time { return time.Time{} }
+
+// forgetsRepeated writes the journal as if each request had been sent once.
+func forgetsRepeated(ctx context.Context, c client.Client, o client.Object) error {
+	if text := o.GetAnnotations()[names.AnnIntentsRepeated]; text != "" {
+		o.GetAnnotations()[names.AnnIntentsRepeated] = ""
+	}
+	return c.Update(ctx, o)
+}
 
 // waits returns the journal of the reclaim controller.
 func (m mutant) waits(j provisioning.Journal) provisioning.Journal {

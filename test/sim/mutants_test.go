@@ -19,11 +19,11 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/controllers/journal"
-	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
-	"github.com/purser-csi/purser/internal/controllers/sourceprotection"
-	"github.com/purser-csi/purser/internal/core/intent"
+	"github.com/purser-csi/purser/internal/journal"
+	intent "github.com/purser-csi/purser/internal/journal/rules"
 	"github.com/purser-csi/purser/internal/kube"
+	provisioning "github.com/purser-csi/purser/internal/provision"
+	"github.com/purser-csi/purser/internal/sources"
 )
 
 // mutant is a deliberate bug in the controllers: each hook changes their requests, reads or events.
@@ -40,6 +40,11 @@ type mutant struct {
 	forgets       bool // own writes, as if kube.OwnWrites were not there
 	strangers     bool // the creating and the deleting controllers do not share their volume locks
 
+	repeats  int           // may do the same in a row; 0 for as it is
+	sayAfter time.Duration // is a wait said; 0 for as it is
+	wall     bool          // takes the wall clock for the time that passes
+	mute     bool          // emits no events
+
 	// by is the family that is likely to detect the mutant, and is run first.
 	by string
 	// costs says that the mutant does no harm but does too much: I6 is what must notice. Of others
@@ -52,7 +57,7 @@ type mutant struct {
 
 	// Of those that make volumes from sources.
 	sources    func(provisioning.Sources) provisioning.Sources
-	protection func(*sourceprotection.Config)
+	protection func(*sources.Config)
 	unswept    bool // VolumeSnapshots are not listed
 
 	// Of those that attach.
@@ -106,6 +111,7 @@ var mutants = []mutant{
 		return forgetsHandles{j, &sync.Map{}}
 	}},
 	{name: "deletes volumes that a previous leader may create again", by: "claims deleted after a takeover", hasty: true},
+	{name: "does not record that a call is repeated", by: "two crashes", client: hooks{update: forgetsRepeated}.client},
 	{name: "writes the record over that of a new leader", by: "two leaders", client: hooks{update: overwrites}.client},
 	{name: "takes over journal entries, however old", by: "no process for days", client: func(api client.Client, _ client.Reader) client.Client {
 		return attended{api}

@@ -23,15 +23,15 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/controllers/journal"
-	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
-	reclaiming "github.com/purser-csi/purser/internal/controllers/reclaim"
-	"github.com/purser-csi/purser/internal/controllers/volumelock"
-	"github.com/purser-csi/purser/internal/core/names"
-	"github.com/purser-csi/purser/internal/core/provision"
-	"github.com/purser-csi/purser/internal/core/reclaim"
-	"github.com/purser-csi/purser/internal/core/topology"
+	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/journal"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/names"
+	provisioning "github.com/purser-csi/purser/internal/provision"
+	provision "github.com/purser-csi/purser/internal/provision/rules"
+	reclaiming "github.com/purser-csi/purser/internal/reclaim"
+	reclaim "github.com/purser-csi/purser/internal/reclaim/rules"
+	"github.com/purser-csi/purser/internal/topology"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 	"github.com/purser-csi/purser/test/sim/csidriver"
 	"github.com/purser-csi/purser/test/sim/view"
@@ -247,7 +247,7 @@ type nodeParts struct {
 }
 
 func (w *nodeWorld) wire(ctx context.Context, mgr *fakeManager, driver csi.ControllerClient, have nodeParts) {
-	volumes, locks := kube.NewOwnWrites[*corev1.PersistentVolume](), &volumelock.Locks{}
+	volumes, locks := kube.NewOwnWrites[*corev1.PersistentVolume](), &csirpc.VolumeLocks{}
 	rpcs := map[csi.ControllerServiceCapability_RPC_Type]bool{csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME: true}
 	reclaims := reclaiming.New(reclaiming.Config{
 		Cached: have.cached, Live: have.live, AllVolumes: have.all, Writer: have.writer, Volumes: volumes, CSI: driver, Calls: locks, Journal: have.record,

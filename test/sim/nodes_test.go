@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/names"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 	"github.com/purser-csi/purser/test/sim/csidriver"
 )

@@ -21,14 +21,14 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
-	"github.com/purser-csi/purser/internal/controllers/handoff"
-	"github.com/purser-csi/purser/internal/controllers/journal"
-	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
-	reclaiming "github.com/purser-csi/purser/internal/controllers/reclaim"
-	"github.com/purser-csi/purser/internal/controllers/volumelock"
-	"github.com/purser-csi/purser/internal/core/provision"
-	"github.com/purser-csi/purser/internal/core/reclaim"
+	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/handoff"
+	"github.com/purser-csi/purser/internal/journal"
 	"github.com/purser-csi/purser/internal/kube"
+	provisioning "github.com/purser-csi/purser/internal/provision"
+	provision "github.com/purser-csi/purser/internal/provision/rules"
+	reclaiming "github.com/purser-csi/purser/internal/reclaim"
+	reclaim "github.com/purser-csi/purser/internal/reclaim/rules"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
 	"github.com/purser-csi/purser/test/sim/view"
@@ -60,11 +60,12 @@ type process struct {
 
 	mu      sync.Mutex
 	working map[string]string    // calls under way, by volume
+	created map[string]bool      // volumes that CreateVolume was called for
 	first   map[types.UID]string // the resource versions of volumes that it made
 }
 
 func newProcess(w *world, number int, r role) *process {
-	p := &process{world: w, number: number, role: r, view: view.New(w.server, w.schedule.views...), working: map[string]string{}, first: map[types.UID]string{}}
+	p := &process{world: w, number: number, role: r, view: view.New(w.server, w.schedule.views...), working: map[string]string{}, created: map[string]bool{}, first: map[types.UID]string{}}
 	p.view.Offset = time.Duration(number) * 13 * time.Microsecond
 	p.prepare()
 	if w.operations.count() >= w.schedule.breaksAt { // what is broken is so for a new process too, whose first list is an old one
@@ -127,6 +128,14 @@ func (p *process) run() {
 		p.runResizer()
 		return
 	}
+	if p.role == publisher {
+		p.runPublisher()
+		return
+	}
+	if p.role == growing {
+		p.runExpander()
+		return
+	}
 	if p.role != controllers {
 		p.runProvisioner()
 	}
@@ -152,6 +161,7 @@ func (p *process) runProvisioner() {
 	}
 	journalConfig := journal.Config{
 		Live: api, Writer: api, Namespace: namespace, Name: journalName, Holder: fmt.Sprint("process-", p.number), CallTimeout: callTimeout, ClaimExists: provisioning.ClaimExists(api),
+		Now: p.world.clock.Now,
 	}
 	if m.journalConfig != nil {
 		m.journalConfig(&journalConfig)
@@ -205,14 +215,14 @@ var (
 )
 
 func (p *process) wire(mgr manager.Manager, have parts) {
-	underWay, deleting := &volumelock.Locks{}, &volumelock.Locks{}
+	underWay, deleting := &csirpc.VolumeLocks{}, &csirpc.VolumeLocks{}
 	if !p.world.mutant.strangers {
 		deleting = underWay
 	}
 	reclaims := reclaiming.New(reclaiming.Config{
 		Cached: have.cached, Live: have.api, Writer: have.api, Volumes: have.volumes, CSI: have.driver, Calls: deleting,
 		Driver: reclaim.Driver{Name: driverName, Controller: controller}, DropProtection: p.queue != nil, Journal: p.world.mutant.waits(have.entries),
-		Timeout: callTimeout, Settings: settings(4), InFlight: measures.InFlight,
+		Timeout: callTimeout, Settings: p.settings(4), InFlight: measures.InFlight,
 	})
 	var claims *provisioning.Controller
 	sources := p.protectSources(mgr, have, &claims)
@@ -221,11 +231,19 @@ func (p *process) wire(mgr manager.Manager, have parts) {
 		Driver:  provision.Driver{Name: driverName, Plugin: plugin, Controller: controller, HasTopology: p.world.work.nodes},
 		Options: provision.Options{NamePrefix: "pvc", NameUUIDLength: -1, Identity: fmt.Sprint("process-", p.number)}, HandedOver: p.attend(mgr),
 		Sharing: reclaims.Sharing, Sources: sources,
-		Timeout: callTimeout, Settings: settings(4), InFlight: measures.InFlight,
+		Timeout: callTimeout, Settings: p.settings(4), InFlight: measures.InFlight,
 	})
 	if err := errors.Join(claims.AddTo(p.ctx, mgr), reclaims.AddTo(p.ctx, mgr)); err != nil {
 		panic(err)
 	}
+}
+
+// settings are those of the controllers of a process.
+func (p *process) settings(workers int) reconcile.Settings {
+	s, m := settings(workers), p.world.mutant
+	s.Clock = p.world.clock
+	s.Events, s.Watch, s.Repeats, s.SayAfter = tells{p}, p.ran, m.repeats, m.sayAfter
+	return s
 }
 
 func settings(workers int) reconcile.Settings {

@@ -94,6 +94,23 @@ func (l *processList) living(r role) (all []*process) {
 	return all
 }
 
+// hasTwoLeaders reports whether two living processes have one role.
+func (l *processList) hasTwoLeaders() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	leads := map[role]bool{}
+	for _, p := range l.all {
+		if p.isDead() {
+			continue
+		}
+		if leads[p.role] {
+			return true
+		}
+		leads[p.role] = true
+	}
+	return false
+}
+
 // hasNewer reports whether a newer process of the same role has started.
 func (l *processList) hasNewer(p *process) bool {
 	l.mu.Lock()

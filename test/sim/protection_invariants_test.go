@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/purser-csi/purser/internal/core/names"
-	rules "github.com/purser-csi/purser/internal/core/protection"
+	"github.com/purser-csi/purser/internal/names"
+	rules "github.com/purser-csi/purser/internal/protection/rules"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 

@@ -17,9 +17,9 @@ import (
 	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/controllers/ephemeral"
-	"github.com/purser-csi/purser/internal/controllers/protection"
-	rules "github.com/purser-csi/purser/internal/core/protection"
+	"github.com/purser-csi/purser/internal/ephemeral"
+	"github.com/purser-csi/purser/internal/protection"
+	rules "github.com/purser-csi/purser/internal/protection/rules"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 	"github.com/purser-csi/purser/test/sim/view"
 )

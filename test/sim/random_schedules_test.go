@@ -39,7 +39,7 @@ func (d scheduleGenerator) one(in int) bool { return d.IntN(in) == 0 }
 func (d scheduleGenerator) schedule() (s schedule) {
 	for s.faultless() {
 		s = schedule{}
-		for _, part := range []func(*schedule){d.crashes, d.userActions, d.network, d.driver, d.watches, d.leaders, d.outage} {
+		for _, part := range []func(*schedule){d.crashes, d.userActions, d.network, d.driver, d.watches, d.leaders, d.outage, d.clock} {
 			if d.one(2) {
 				part(&s)
 			}
@@ -131,6 +131,8 @@ func (d scheduleGenerator) leaders(s *schedule) {
 		s.endAt = d.operation()
 	}
 }
+
+func (d scheduleGenerator) clock(s *schedule) { s.jumpAt, s.jumpBy = d.operation(), time.Hour }
 
 func (d scheduleGenerator) outage(s *schedule) {
 	s.outage = outage{

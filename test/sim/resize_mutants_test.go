@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
+	provisioning "github.com/purser-csi/purser/internal/provision"
 )
 
 // statusPatches has the writes of claims' status go through a function, which may leave them out.

@@ -14,13 +14,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/controllers/boundclaim"
-	"github.com/purser-csi/purser/internal/controllers/modify"
-	"github.com/purser-csi/purser/internal/controllers/resize"
-	"github.com/purser-csi/purser/internal/controllers/volumelock"
-	"github.com/purser-csi/purser/internal/core/attributes"
-	"github.com/purser-csi/purser/internal/core/resizing"
-	"github.com/purser-csi/purser/internal/core/rpcerror"
+	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/resize"
+
+	"github.com/purser-csi/purser/internal/csispec"
+	resizing "github.com/purser-csi/purser/internal/resize/rules"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 	"github.com/purser-csi/purser/test/sim/csidriver"
 )
@@ -61,7 +59,7 @@ func (e *expanding) end(call csidriver.Expansion, err error) {
 	if err == nil {
 		e.reached[call.Volume] = max(e.reached[call.Volume], call.Bytes)
 	}
-	final, size := !rpcerror.IsUncertainOrExhausted(status.Code(err)), e.pending[call.Volume]
+	final, size := !csispec.IsUncertainOrExhausted(status.Code(err)), e.pending[call.Volume]
 	if err == nil && call.Bytes >= size || final && call.Bytes == size {
 		delete(e.pending, call.Volume)
 	}
@@ -125,18 +123,18 @@ func (p *process) runResizer() {
 	if m.driver != nil {
 		driver = m.driver(driver, nil)
 	}
-	store, calls := boundclaim.NewStore(boundclaim.Config{Cached: cached, Live: api, Writer: api}), &volumelock.Locks{}
+	store, calls := resize.NewStore(resize.StoreConfig{Cached: cached, Live: api, Writer: api}), &csirpc.VolumeLocks{}
 	c := resize.New(resize.Config{
-		Settings: settings(4), Store: store, CSI: driver, Calls: calls,
+		Settings: p.settings(4), Store: store, CSI: driver, Calls: calls,
 		Driver:  resizing.Driver{Name: driverName, Controller: true},
 		Timeout: callTimeout, AnnotateFS: true, InFlight: measures.InFlight,
 	})
 	if m.strangers {
-		calls = &volumelock.Locks{}
+		calls = &csirpc.VolumeLocks{}
 	}
-	classes := modify.New(modify.Config{
-		Settings: settings(4), Store: store, CSI: driver, Calls: calls,
-		Driver:  attributes.Driver{Name: driverName, Modifies: true},
+	classes := resize.NewAttributes(resize.AttributesConfig{
+		Settings: p.settings(4), Store: store, CSI: driver, Calls: calls,
+		Driver:  resizing.AttributesDriver{Name: driverName, Modifies: true},
 		Timeout: callTimeout, InFlight: measures.InFlight,
 	})
 	mgr := m.manager(p.view, api)
@@ -161,6 +159,7 @@ func (d gatedDriver) ControllerExpandVolume(
 	call := csidriver.Expansion{Volume: in.GetVolumeId(), Bytes: in.GetCapacityRange().GetRequiredBytes()}
 	defer d.process.occupy(call.Volume, "ControllerExpandVolume")()
 	err := d.process.do(op{text: fmt.Sprintf("ControllerExpandVolume %s %d", call.Volume, call.Bytes), call: true}, func(n int) error {
+		w.everAsked(call)
 		w.expanding.begin(d.process, call)
 		return w.driver.Expand(ctx, call, w.schedule.faultOf(n), func() error {
 			if call.Bytes > w.expanding.most {

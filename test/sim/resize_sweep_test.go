@@ -20,12 +20,14 @@ var resizeFamilies = []family{
 	{"two leaders", rivals, true},
 	{"two leaders, and the previous one sees nothing", staleRivals, true},
 	{"outage", outages, true},
+	{"the clock is set forward", clockJumps, false},
+	{"everything deleted while something is missing", missingThings, false},
 	{"two crashes", pairs, false},
 	{"anything together", randomSchedules, false},
 }
 
 var resizePart = sweepPart{
-	"resizing", slices.Concat(resizeWorkloads, modifyWorkloads), resizeFamilies, slices.Concat(resizeMutants, modifyMutants),
+	"resizing", slices.Concat(resizeWorkloads, vainResizes, modifyWorkloads), resizeFamilies, slices.Concat(resizeMutants, vainResizeMutants, modifyMutants),
 	extent{every: 3, pairs: 40, wide: 18, chances: 30},
 	extent{every: 40, pairs: 4, wide: 150, chances: 6},
 }

@@ -42,6 +42,10 @@ type schedule struct {
 	breaksAt        int // the operation after which views counts; 0 is from the beginning
 	rivalAt         int // a second leader starts after this operation
 	outage          outage
+	missing         thing // goes after the operation missingAt, and the user deletes everything
+	missingAt       int
+	jumpAt          int // the wall clock of the processes is set forward after this operation
+	jumpBy          time.Duration
 	endAt           int // the process that did this operation is asked to end after it, as in an upgrade, and the next one waits for that
 }
 
@@ -105,6 +109,8 @@ func (s schedule) String() string {
 	}
 	say(s.rivalAt > 0, "second leader after %d", s.rivalAt)
 	say(s.outage.at > 0, "%s", s.outage)
+	say(s.missingAt > 0, "%s goes and everything is deleted after %d", s.missing, s.missingAt)
+	say(s.jumpAt > 0, "clock set forward by %s after %d", s.jumpBy, s.jumpAt)
 	say(s.endAt > 0, "asked to end after %d", s.endAt)
 	if len(parts) == 0 {
 		return "no faults"

@@ -4,13 +4,13 @@ import (
 	"context"
 	"slices"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/controllers/snapshotting"
-	gathers "github.com/purser-csi/purser/internal/world"
+	"github.com/purser-csi/purser/internal/snapshot"
 )
 
 // snapshotAPI is the API client of snapshot-controller and csi-snapshotter: it serves the indexes
@@ -23,6 +23,9 @@ type snapshotAPI struct {
 // List implements client.Reader.
 func (f snapshotAPI) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	options := (&client.ListOptions{}).ApplyOptions(opts)
+	if f.hides(list, options) {
+		return nil
+	}
 	if err := f.Client.List(ctx, list, client.InNamespace(options.Namespace)); err != nil {
 		return err
 	}
@@ -34,6 +37,13 @@ func (f snapshotAPI) List(ctx context.Context, list client.ObjectList, opts ...c
 	return meta.SetList(list, items)
 }
 
+// hides reports whether the mutant does not find contents by their handle.
+func (f snapshotAPI) hides(list client.ObjectList, options *client.ListOptions) bool {
+	_, contents := list.(*snapshotv1.VolumeSnapshotContentList)
+	return f.w.mutant.blind && contents &&
+		(options.FieldSelector == nil || options.FieldSelector.Requirements()[0].Field == snapshot.ContentIndexes()[0].Field)
+}
+
 // matches reports whether an object has the labels and the index values of a list.
 func matches(o client.Object, options *client.ListOptions) bool {
 	if options.LabelSelector != nil && !options.LabelSelector.Matches(labels.Set(o.GetLabels())) {
@@ -43,7 +53,7 @@ func matches(o client.Object, options *client.ListOptions) bool {
 		return true
 	}
 	wanted := options.FieldSelector.Requirements()[0]
-	for _, index := range append(gathers.SnapshotIndexes(), snapshotting.GroupIndexes()...) {
+	for _, index := range slices.Concat(snapshot.Indexes(), snapshot.GroupIndexes(), snapshot.ContentIndexes()) {
 		if index.Field == wanted.Field {
 			return slices.Contains(index.Values(o), wanted.Value)
 		}

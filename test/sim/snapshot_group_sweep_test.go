@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/names"
 )
 
 var groupWorkloads = []snapshotWork{
@@ -20,13 +20,14 @@ var groupWorkloads = []snapshotWork{
 	{name: "group retained", policy: snapshotv1.VolumeSnapshotContentRetain},
 	{name: "group processed for long", policy: snapshotv1.VolumeSnapshotContentDelete, unready: 2},
 	{name: "group after timeouts", policy: snapshotv1.VolumeSnapshotContentDelete, timeouts: 2},
+	{name: "group processed for minutes", policy: snapshotv1.VolumeSnapshotContentDelete, unready: 8},
 }
 
 // playGroup takes a group snapshot of two claims, which an expression selects, deletes it, and
 // checks what is left. early has the user delete it at the moment of the fault.
 func (w *snapshotWorld) playGroup(work snapshotWork, early bool) {
 	w.unready, w.timeouts = work.unready, work.timeouts
-	w.furnishGroup(work.policy)
+	w.furnishGroup(work)
 	group := &groupv1.VolumeGroupSnapshot{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "group"},
 		Spec: groupv1.VolumeGroupSnapshotSpec{
@@ -85,6 +86,7 @@ func (w *snapshotWorld) groupIsReady(key client.ObjectKey) {
 // under one name and of the selected volumes, no snapshot is leaked, and a retained one still has
 // its content.
 func (w *snapshotWorld) endOfGroup(work snapshotWork, uid string, early bool) {
+	w.silences.atEnd()
 	if left := objectsOf(w, &groupv1.VolumeGroupSnapshot{}); len(left) > 0 {
 		w.wrong = append(w.wrong, fmt.Sprintf("the group is left, with the finalizers %v", left[0].Finalizers))
 	}
@@ -164,6 +166,8 @@ var groupMutants = []snapshotMutant{
 	}},
 	{name: "the name differs from process to process", fresh: true},
 	{name: "the driver is not asked to delete the group", keeps: true},
+	{name: "emits no event", mute: true},
+	{name: "does not say that a wait lasts", sayAfter: always},
 }
 
 // TestGroupMutants shows that the sweep sees each broken rule.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
-	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -15,35 +14,34 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/controllers/snapshotting"
-	"github.com/purser-csi/purser/internal/core/groupsnapshotting"
-	core "github.com/purser-csi/purser/internal/core/snapshotting"
 	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/snapshot"
+	snapshotting "github.com/purser-csi/purser/internal/snapshot/rules"
 )
 
 // groupHalves are the controllers of groups in both halves of the snapshotter.
 type groupHalves struct {
-	controller *reconcile.Loop[keyOfSnapshot, groupsnapshotting.Group, groupsnapshotting.Action]
-	sidecar    *reconcile.Loop[string, groupsnapshotting.Content, groupsnapshotting.ContentAction]
+	controller *reconcile.Loop[keyOfSnapshot, snapshotting.Group, snapshotting.GroupAction]
+	sidecar    *reconcile.Loop[string, snapshotting.Content, snapshotting.ContentAction]
 	made       map[string]int // groups that were ever made, by name
 	sources    []string       // volumes of the last group that was made
 }
 
 // restartGroups starts a new process of the controllers of groups. It returns its event handlers.
-func (w *snapshotWorld) restartGroups(c *snapshotting.Controller, cfg snapshotting.SidecarConfig) []snapshotWatcher {
+func (w *snapshotWorld) restartGroups(c *snapshot.Controller, cfg snapshot.SidecarConfig) []snapshotWatcher {
 	controller := c.Groups()
 	controller.FollowMembers()
-	naming := core.Naming{Prefix: "groupsnapshot", Length: -1}
+	naming := snapshotting.Naming{Prefix: "groupsnapshot", Length: -1}
 	if w.mutant.fresh {
 		naming.Prefix = cfg.Naming.Prefix
 	}
-	sidecar := snapshotting.NewGroupSidecar(snapshotting.GroupSidecarConfig{SidecarConfig: cfg, Groups: groupDriver{w: w}, Naming: naming})
+	sidecar := snapshot.NewGroupSidecar(snapshot.GroupSidecarConfig{SidecarConfig: cfg, Groups: groupDriver{w: w}, Naming: naming})
 	w.groups.controller, w.groups.sidecar = controller.Loop(), sidecar.Loop()
 	return []snapshotWatcher{controller, groupContentWatcher{sidecar}}
 }
 
 // groupContentWatcher tells the sidecar of the contents of groups only.
-type groupContentWatcher struct{ sidecar *snapshotting.GroupSidecar }
+type groupContentWatcher struct{ sidecar *snapshot.GroupSidecar }
 
 // Saw implements snapshotWatcher.
 func (c groupContentWatcher) Saw(o client.Object) {
@@ -151,9 +149,9 @@ func (d groupDriver) DeleteVolumeGroupSnapshot(
 
 // furnishGroup makes the class, two claims that the selector of the group selects and one that it
 // does not.
-func (w *snapshotWorld) furnishGroup(policy snapshotv1.DeletionPolicy) {
+func (w *snapshotWorld) furnishGroup(work snapshotWork) {
 	w.groups.made = map[string]int{}
-	class := &groupv1.VolumeGroupSnapshotClass{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Driver: "d", DeletionPolicy: policy}
+	class := &groupv1.VolumeGroupSnapshotClass{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Driver: "d", DeletionPolicy: work.policy, Parameters: work.parameters}
 	w.create(class)
 	for _, name := range []string{"one", "two", "other"} {
 		claim := &corev1.PersistentVolumeClaim{

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/names"
 )
 
 // snapshotWork is a workload of snapshots.
@@ -23,6 +23,8 @@ type snapshotWork struct {
 	count    int // VolumeSnapshots of the one claim
 	unready  int // answers before the snapshot is ready
 	timeouts int // calls that make the snapshot and fail
+
+	parameters map[string]string // of the class
 }
 
 var snapshotWorkloads = []snapshotWork{
@@ -31,6 +33,7 @@ var snapshotWorkloads = []snapshotWork{
 	{name: "two of one claim", policy: snapshotv1.VolumeSnapshotContentDelete, count: 2},
 	{name: "processed for long", policy: snapshotv1.VolumeSnapshotContentDelete, count: 1, unready: 2},
 	{name: "after timeouts", policy: snapshotv1.VolumeSnapshotContentDelete, count: 1, timeouts: 2},
+	{name: "processed for minutes", policy: snapshotv1.VolumeSnapshotContentDelete, count: 1, unready: 8},
 }
 
 // play takes the snapshots, deletes them, and checks what is left. early has the user delete them at
@@ -83,6 +86,7 @@ func (w *snapshotWorld) play(work snapshotWork, early bool) {
 // end holds the invariants: no VolumeSnapshot and no finalizer is left, no snapshot was made under a
 // second name, none is leaked, and a retained one still has its content.
 func (w *snapshotWorld) end(work snapshotWork, uids map[string]string, early bool) {
+	w.silences.atEnd()
 	if left := apiserverSnapshots(w); len(left) > 0 {
 		w.wrong = append(w.wrong, fmt.Sprintf("%d VolumeSnapshots are left", len(left)))
 	}
@@ -216,6 +220,8 @@ var snapshotMutants = []snapshotMutant{
 	}},
 	{name: "the name differs from process to process", fresh: true},
 	{name: "the driver is not asked to delete", keeps: true},
+	{name: "emits no event", mute: true},
+	{name: "does not say that a wait lasts", sayAfter: always},
 }
 
 // TestSnapshotMutants shows that the sweep sees each broken rule.

@@ -15,16 +15,15 @@ import (
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/controllers/snapshotting"
-	"github.com/purser-csi/purser/internal/controllers/volumelock"
-	core "github.com/purser-csi/purser/internal/core/snapshotting"
 	"github.com/purser-csi/purser/internal/csirpc"
-	"github.com/purser-csi/purser/internal/kube"
+
 	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/snapshot"
+	snapshotting "github.com/purser-csi/purser/internal/snapshot/rules"
 	"github.com/purser-csi/purser/internal/telemetry"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
@@ -63,8 +62,8 @@ type snapshotWorld struct {
 
 	watchers   []snapshotWatcher
 	shown      map[client.ObjectKey]client.Object // contents and VolumeSnapshots as the watches have shown them
-	controller *reconcile.Loop[keyOfSnapshot, core.Snapshot, core.Action]
-	sidecar    *reconcile.Loop[string, core.ContentSnapshot, core.ContentAction]
+	controller *reconcile.Loop[keyOfSnapshot, snapshotting.Snapshot, snapshotting.Action]
+	sidecar    *reconcile.Loop[string, snapshotting.ContentSnapshot, snapshotting.ContentAction]
 	groups     groupHalves
 
 	// The driver's side.
@@ -73,6 +72,8 @@ type snapshotWorld struct {
 	made              map[string]int    // snapshots that were ever made, by source volume
 	created, deleted  int               // calls
 	wrong             []string
+	events            []string
+	silences          *silences
 }
 
 type keyOfSnapshot = client.ObjectKey
@@ -88,6 +89,14 @@ type snapshotMutant struct {
 	fresh bool
 	// keeps has the driver not asked to delete.
 	keeps bool
+	// marksEarly has contents marked before the secret is read.
+	marksEarly bool
+	// mute emits no event; sayAfter and repeats are the limits of [reconcile.Settings].
+	mute     bool
+	sayAfter time.Duration
+	repeats  int
+	// blind has no content listed by its handle.
+	blind bool
 }
 
 func newSnapshotWorld(t *testing.T, mutant snapshotMutant) *snapshotWorld {
@@ -96,6 +105,9 @@ func newSnapshotWorld(t *testing.T, mutant snapshotMutant) *snapshotWorld {
 		t: t, server: apiserver.New(), clock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
 		mutant: mutant, snapshots: map[string]string{}, made: map[string]int{},
 	}
+	w.silences = newSilences(w.server, w.clock.Now, func(format string, args ...any) {
+		w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
+	})
 	w.restart()
 	return w
 }
@@ -103,28 +115,32 @@ func newSnapshotWorld(t *testing.T, mutant snapshotMutant) *snapshotWorld {
 // restart is a new process of both halves, without memory.
 func (w *snapshotWorld) restart() {
 	w.processes++
+	number := w.processes
 	settings := reconcile.Settings{
-		Workers: 1, Backoff: reconcile.Backoff{First: time.Second, Most: time.Minute}, Clock: w.clock, Events: silence{},
+		SayAfter: w.mutant.sayAfter, Repeats: w.mutant.repeats, Watch: func(run reconcile.Run) {
+			w.silences.observe(number, func() bool { return w.processes == number }, run)
+		},
+		Workers: 1, Backoff: reconcile.Backoff{First: time.Second, Most: time.Minute}, Clock: w.clock, Events: snapshotEvents{w},
 		Decided: telemetry.NewCounter(prometheus.NewRegistry(), telemetry.MetricDecisions),
 	}
 	api := snapshotAPI{w.server.Client(), w}
-	controller := snapshotting.NewController(snapshotting.ControllerConfig{
-		Settings: settings, Mode: core.Settings{SourceMode: true}, Cached: api, Live: api, Writer: api,
+	controller := snapshot.NewController(snapshot.ControllerConfig{
+		Settings: settings, Mode: snapshotting.Settings{SourceMode: true}, Cached: api, Live: api, Writer: api,
 	})
 	prefix := "snapshot"
 	if w.mutant.fresh {
 		prefix = fmt.Sprintf("snapshot%d", w.processes)
 	}
-	sidecar := snapshotting.NewSidecar(snapshotting.SidecarConfig{
+	sidecar := snapshot.NewSidecar(snapshot.SidecarConfig{
 		Settings: settings, Cached: api, Live: api, Writer: api, CSI: snapshotDriver{w: w}, Timeout: time.Minute,
-		ContentSettings: core.ContentSettings{Driver: "d", Naming: core.Naming{Prefix: prefix, Length: -1}},
+		ContentSettings: snapshotting.ContentSettings{Driver: "d", Naming: snapshotting.Naming{Prefix: prefix, Length: -1}},
 		Caller: csirpc.NewCaller(csirpc.CallerConfig{
-			Locks: &volumelock.Locks{}, ReadSecret: kube.ReadSecret(api),
+			Locks: &csirpc.VolumeLocks{}, ReadSecret: w.readSecret(api),
 			InFlight: telemetry.NewGauge(prometheus.NewRegistry(), telemetry.MetricInFlight),
 		}),
 	})
 	w.controller, w.sidecar = controller.Loop(), sidecar.Loop()
-	w.watchers = []snapshotWatcher{contentWatcher{sidecar}}
+	w.watchers = []snapshotWatcher{contentWatcher{sidecar, map[types.UID]*snapshotv1.VolumeSnapshotContent{}}}
 	w.watchers = append(w.watchers, w.restartGroups(controller, sidecar.SidecarConfig)...)
 }
 
@@ -135,19 +151,24 @@ type snapshotWatcher interface {
 }
 
 // contentWatcher tells the sidecar of contents only.
-type contentWatcher struct{ sidecar *snapshotting.Sidecar }
+type contentWatcher struct {
+	sidecar *snapshot.Sidecar
+	last    map[types.UID]*snapshotv1.VolumeSnapshotContent // as the watch has shown them
+}
 
 // Saw implements snapshotWatcher.
 func (c contentWatcher) Saw(o client.Object) {
 	if content, is := o.(*snapshotv1.VolumeSnapshotContent); is {
-		c.sidecar.Saw(content)
+		c.sidecar.Changed(reconcile.Change[*snapshotv1.VolumeSnapshotContent]{Old: c.last[content.UID], New: content})
+		c.last[content.UID] = content
 	}
 }
 
 // Gone implements snapshotWatcher.
 func (c contentWatcher) Gone(o client.Object) {
 	if content, is := o.(*snapshotv1.VolumeSnapshotContent); is {
-		c.sidecar.Gone(content)
+		c.sidecar.Changed(reconcile.Change[*snapshotv1.VolumeSnapshotContent]{Old: content})
+		delete(c.last, content.UID)
 	}
 }
 
@@ -178,10 +199,6 @@ func (w *snapshotWorld) show() {
 	}
 	w.shown = now
 }
-
-type silence struct{}
-
-func (silence) Event(runtime.Object, string, string, string) {}
 
 // step counts a write or call, which act makes, and brings the fault about.
 func (w *snapshotWorld) step(act func() error) error {
@@ -355,7 +372,7 @@ func (w *snapshotWorld) create(o client.Object) {
 
 // createObjects creates the class, and a claim that is bound to a volume.
 func (w *snapshotWorld) createObjects(work snapshotWork) {
-	class := &snapshotv1.VolumeSnapshotClass{Driver: "d", DeletionPolicy: work.policy}
+	class := &snapshotv1.VolumeSnapshotClass{Driver: "d", DeletionPolicy: work.policy, Parameters: work.parameters}
 	class.Name = "c"
 	w.create(class)
 	claim := &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv"}}

@@ -6,9 +6,10 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/names"
-	"github.com/purser-csi/purser/internal/core/source"
+	"github.com/purser-csi/purser/internal/names"
+	source "github.com/purser-csi/purser/internal/sources/rules"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
@@ -28,10 +29,17 @@ func (e end) copied() {
 	for _, claim := range e.claims {
 		ref := source.Of(claim)
 		small := claim.Spec.Resources.Requests.Storage().Value() < 1<<30
-		if claim.DeletionTimestamp == nil && claim.Status.Phase != corev1.ClaimBound && !small && (ref.IsNone() || e.sourceExists(ref)) {
+		if e.hasClass(claim) && !e.losesVolume(claim) && claim.DeletionTimestamp == nil && claim.Status.Phase != corev1.ClaimBound && !small && (ref.IsNone() || e.sourceExists(ref)) {
 			e.violate("S3: claim %s has no volume, and its source exists", claim.Name)
 		}
 	}
+}
+
+// losesVolume reports whether an administrator deleted the volume of a claim before it was bound.
+func (e end) losesVolume(claim *corev1.PersistentVolumeClaim) bool {
+	return slices.ContainsFunc(e.volumes, func(pv *corev1.PersistentVolume) bool {
+		return refersTo(pv.Spec.ClaimRef, claim) && pv.DeletionTimestamp != nil
+	})
 }
 
 func (e end) sourceExists(ref source.Ref) bool {
@@ -95,4 +103,59 @@ func (w *world) copying(request *csi.CreateVolumeRequest) {
 			}
 		}
 	}
+}
+
+// copies notes that this process has called CreateVolume for a volume.
+func (p *process) copies(volume string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.created[volume] = true
+}
+
+// releasing looks at a write to a source, S4: its finalizer stays as long as a claim waits for a volume
+// from it that this process has called for. What it returns is called after the write.
+func (p *process) releasing(o client.Object) (check func()) {
+	ref, ok := sourceOf(o)
+	if !ok || !p.world.work.processSet.copies || !p.isProtected(ref) {
+		return func() {}
+	}
+	return func() {
+		if p.isProtected(ref) {
+			return
+		}
+		for _, claim := range apiserver.Objects(p.world.server, &corev1.PersistentVolumeClaim{}) {
+			if source.Waits(claim) && source.Of(claim) == ref && p.hasCalledFor(claim) {
+				p.world.violate("S4: %s loses its finalizer, and claim %s waits for a volume from it", ref, claim.Name)
+			}
+		}
+	}
+}
+
+func sourceOf(o client.Object) (ref source.Ref, ok bool) {
+	switch o.(type) {
+	case *corev1.PersistentVolumeClaim:
+		ref.Kind = source.KindClaim
+	case *snapshotv1.VolumeSnapshot:
+		ref.Group, ref.Kind = names.SnapshotGroup, source.KindSnapshot
+	default:
+		return ref, false
+	}
+	ref.Namespace, ref.Name = o.GetNamespace(), o.GetName()
+	return ref, true
+}
+
+// isProtected reports whether the source has the finalizer on the API server.
+func (p *process) isProtected(ref source.Ref) bool {
+	var o client.Object = &corev1.PersistentVolumeClaim{}
+	if ref.IsSnapshot() {
+		o = &snapshotv1.VolumeSnapshot{}
+	}
+	err := p.world.server.Client().Get(p.world.ctx, ref.NamespacedName, o)
+	return err == nil && source.IsProtected(o, ref)
+}
+
+func (p *process) hasCalledFor(claim *corev1.PersistentVolumeClaim) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.created["pvc-"+string(claim.UID)]
 }

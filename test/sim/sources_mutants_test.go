@@ -3,13 +3,15 @@ package sim
 import (
 	"context"
 
-	"github.com/container-storage-interface/spec/lib/go/csi"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
-	"github.com/purser-csi/purser/internal/controllers/sourceprotection"
-	"github.com/purser-csi/purser/internal/core/provision"
+	"github.com/purser-csi/purser/internal/objects"
+	provisioning "github.com/purser-csi/purser/internal/provision"
+	provision "github.com/purser-csi/purser/internal/provision/rules"
+	"github.com/purser-csi/purser/internal/sources"
+	source "github.com/purser-csi/purser/internal/sources/rules"
 )
 
 // brokenSources is a Sources of which one half does not work.
@@ -51,7 +53,7 @@ var sourceMutants = []mutant{
 	{name: "makes volumes from sources without the finalizer", sources: breaksSources(brokenSources{
 		protect: func(context.Context, provisioning.Sources, provision.ProtectSource, types.UID) error { return nil },
 	})},
-	{name: "does not count the calls in flight and the claims that wait", protection: func(c *sourceprotection.Config) {
+	{name: "does not count the calls in flight and the claims that wait", protection: func(c *sources.Config) {
 		c.Asks = func(*corev1.PersistentVolumeClaim) bool { return false }
 	}, sources: breaksSources(brokenSources{
 		protect: func(ctx context.Context, s provisioning.Sources, a provision.ProtectSource, claim types.UID) error {
@@ -62,15 +64,17 @@ var sourceMutants = []mutant{
 	})},
 	{
 		name: "does not count the requests whose claims are gone (X-14)", by: "crash, and the sources are deleted while we are down",
-		protection: func(c *sourceprotection.Config) {
-			c.Requests = func(context.Context) ([]*csi.VolumeContentSource, error) { return nil, nil }
+		protection: func(c *sources.Config) {
+			c.Requests = func(context.Context) ([]source.Request, error) { return nil, nil }
 		},
 	},
 	{
 		name: "removes a finalizer while the journal has a request that is resolved", by: rivalsOfSources.name,
-		protection: func(c *sourceprotection.Config) { c.Flushed = func(context.Context) error { return nil } },
+		protection: func(c *sources.Config) { c.Flushed = func(context.Context) error { return nil } },
 	},
 	{name: "is not enqueued when a call or a request ends", by: "sources deleted", sources: breaksSources(brokenSources{silent: true})},
-	{name: "takes the finalizers of other drivers off (X-16)", protection: func(c *sourceprotection.Config) { c.Driver = "other.example" }},
+	{name: "keeps the finalizer of a claim whose class is gone", by: "everything deleted while something is missing", client: needs(objects.ClaimClass, &storagev1.StorageClass{})},
+	{name: "emits no event", mute: true},
+	{name: "takes the finalizers of other drivers off (X-16)", protection: func(c *sources.Config) { c.Driver = "other.example" }},
 	{name: "looks at no snapshot that a former process protected", by: "crash, and the sources are deleted while we are down", unswept: true},
 }

@@ -3,15 +3,15 @@ package sim
 import (
 	"context"
 
-	"github.com/container-storage-interface/spec/lib/go/csi"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 
-	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
-	"github.com/purser-csi/purser/internal/controllers/sourceprotection"
+	provisioning "github.com/purser-csi/purser/internal/provision"
+	"github.com/purser-csi/purser/internal/sources"
+	source "github.com/purser-csi/purser/internal/sources/rules"
 )
 
 // protectSources wires the controller of the finalizers on sources as internal/roles does, for the
@@ -21,10 +21,10 @@ func (p *process) protectSources(mgr manager.Manager, have parts, claims **provi
 		return nil
 	}
 	m := p.world.mutant
-	cfg := sourceprotection.Config{
-		Settings: settings(1), Cached: have.cached, Live: have.api, Writer: have.api, Driver: driverName,
+	cfg := sources.Config{
+		Settings: p.settings(1), Cached: have.cached, Live: have.api, Writer: have.api, Driver: driverName,
 		Asks:     func(claim *corev1.PersistentVolumeClaim) bool { return (*claims).Asks(claim) },
-		Requests: func(ctx context.Context) ([]*csi.VolumeContentSource, error) { return (*claims).ContentSources(ctx) },
+		Requests: func(ctx context.Context) ([]source.Request, error) { return (*claims).SourceRequests(ctx) },
 		Flushed:  func(ctx context.Context) error { return (*claims).Journal.Flushed(ctx) },
 	}
 	if m.unswept {
@@ -33,7 +33,7 @@ func (p *process) protectSources(mgr manager.Manager, have parts, claims **provi
 	if m.protection != nil {
 		m.protection(&cfg)
 	}
-	c := sourceprotection.New(cfg)
+	c := sources.New(cfg)
 	if err := c.AddTo(p.ctx, mgr); err != nil {
 		panic(err)
 	}

@@ -16,6 +16,8 @@ var sourceFamilies = []family{
 	{"two leaders, and the previous one sees nothing", staleRivals, true},
 	rivalsOfSources,
 	{"watch", watchFaults, true},
+	{"the clock is set forward", clockJumps, false},
+	{"everything deleted while something is missing", missingThings, false},
 	{"two crashes", pairs, false},
 	{"anything together", randomSchedules, false},
 }

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/names"
-	"github.com/purser-csi/purser/internal/core/source"
+	"github.com/purser-csi/purser/internal/names"
+	source "github.com/purser-csi/purser/internal/sources/rules"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
@@ -81,6 +81,12 @@ func sourceScripts(c *processSet, suffix string) []workload {
 			u.deleteClaim("a")
 			u.deleteClaim("old")
 			u.untilNoVolumes()
+		}},
+		{name: "a snapshot comes after two minutes" + suffix, few: true, repeated: true, processSet: c, setup: immediate, script: func(u *user) {
+			u.claim("a", restoring("s", "1Gi"))
+			u.pause(2 * time.Minute)
+			u.snapshot("s")
+			u.untilBound("a")
 		}},
 		{name: "finalizers that upstream left" + suffix, processSet: c, setup: func(u *user) {
 			immediate(u)

@@ -26,6 +26,9 @@ type workload struct {
 	sourceGoes     bool        // with the claim: see csidriver.Driver; its first answer is lost too
 	shares         bool        // the driver answers every claim with the same volume
 	writesTogether int         // of those that attach, in one process
+	secrets        bool        // the class names a secret
+	polls          bool        // the driver is polled for ever
+	few            bool        // takes part in few families, since it has many operations or lasts long
 	writes         int         // of the processes under test, without the journal; 0 if not counted
 }
 

@@ -2,12 +2,13 @@ package sim
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"github.com/purser-csi/purser/internal/core/provision"
+	provision "github.com/purser-csi/purser/internal/provision/rules"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 	"github.com/purser-csi/purser/test/sim/csidriver"
 	"github.com/purser-csi/purser/test/sim/stockmodel"
@@ -28,6 +29,11 @@ type world struct {
 	operations    operations
 	processes     processList
 	interventions interventions
+	rates         rates // of what is done
+	clock         *jumpingClock
+	scripted      int         // operations until the end of the script
+	ending        atomic.Bool // the user has deleted everything at the end
+	silences      *silences
 	models
 }
 
@@ -52,11 +58,13 @@ func newWorld(ctx context.Context, work workload, s schedule, m mutant) *world {
 	w := &world{
 		schedule: s, mutant: m, work: work, server: apiserver.New(), driver: csidriver.New(), ctx: ctx,
 		trace: trace{began: time.Now()}, operations: newOperations(), interventions: newInterventions(),
+		rates: newRates(), clock: &jumpingClock{began: time.Now(), wall: m.wall},
 	}
+	w.silences = newSilences(w.server, time.Now, w.violate)
 	w.driver.Locks, w.driver.Vague = s.driverLocks, s.driverVague
 	w.driver.Shares, w.driver.Named, w.driver.SourceGoes = work.shares, work.named, work.sourceGoes
 	w.driver.FirstUnanswered = work.named || work.sourceGoes
-	w.driver.Deleting = w.deleting
+	w.driver.Deleting, w.driver.Calling = w.deleting, func(call string) { w.doing("call " + call) }
 	return w
 }
 
@@ -75,9 +83,15 @@ func (w *world) play() {
 	}
 	time.Sleep(time.Second)
 	work.script(u)
+	w.scripted = w.operations.count()
 	time.Sleep(blindFor)
 	w.processes.heal()
 	w.settle()
+	if missing := w.schedule.missing; missing != noThing {
+		w.checkWhileMissing()
+		w.restore(missing)
+		w.settle()
+	}
 	before := w.operations.numberOfWrites()
 	time.Sleep(quiet)
 	w.check(before)
@@ -133,12 +147,16 @@ func (w *world) healLater() {
 // there.
 const runaway = 1000
 
-// begin counts a write or a call, and returns its number.
+// begin counts a write or a call, and returns its number; one that no schedule has when the user deletes
+// everything at the end of the run, where nothing else goes wrong.
 func (w *world) begin(o op) int {
 	n := w.operations.add(o)
 	if n == runaway {
 		w.violate("I5: %d operations and no end", n)
 		w.processes.abort()
+	}
+	if w.ending.Load() {
+		return -1
 	}
 	return n
 }
@@ -174,6 +192,13 @@ func (w *world) happened(by *process, n int) {
 	}
 	if w.schedule.rivalAt == n {
 		go w.rival(by)
+	}
+	if w.schedule.jumpAt == n && n > 0 {
+		w.log("the clock is set forward by %s", w.schedule.jumpBy)
+		w.clock.jump(w.schedule.jumpBy)
+	}
+	if w.schedule.missingAt == n && n > 0 {
+		w.remove(w.schedule.missing)
 	}
 	if w.schedule.endAt == n {
 		go by.endInOrder()

@@ -5,6 +5,7 @@ package tracer
 import (
 	"errors"
 	"os/exec"
+	"syscall"
 )
 
 var errPlatform = errors.New("the tracer knows the system calls of Linux on amd64 alone")
@@ -28,6 +29,12 @@ func Join() error { return errPlatform }
 
 // Start fails.
 func Start(*exec.Cmd, int, func(Call)) (*Tracer, error) { return nil, errPlatform }
+
+// StartFull fails.
+func StartFull(*exec.Cmd, int, syscall.Errno) (*Tracer, error) { return nil, errPlatform }
+
+// Relieve does nothing.
+func (*Tracer) Relieve() {}
 
 // Wait fails.
 func (*Tracer) Wait() (int, string, error) { return 0, "", errPlatform }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
+	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -139,11 +141,28 @@ type Tracer struct {
 	fatal    string
 	traced   chan error
 	seen     func(Call)
+	// full is the error of calls that need room, from the call number last on; 0 kills the child
+	// instead. relieved ends that.
+	full     unix.Errno
+	relieved atomic.Bool
 }
 
 // Start starts the command, whose process calls Join before anything else. It is killed before its
 // call number last; 0 is none. seen is called before each system call, and may be nil.
 func Start(command *exec.Cmd, last int, seen func(Call)) (*Tracer, error) {
+	return start(command, &Tracer{last: last, seen: seen})
+}
+
+// StartFull starts the command as Start does, and fills its disk instead of killing it: from its
+// call number first on, the child's own calls that need room on a disk fail, until Relieve.
+func StartFull(command *exec.Cmd, first int, full unix.Errno) (*Tracer, error) {
+	return start(command, &Tracer{last: first, full: full})
+}
+
+// Relieve makes room again.
+func (t *Tracer) Relieve() { t.relieved.Store(true) }
+
+func start(command *exec.Cmd, t *Tracer) (*Tracer, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -161,7 +180,7 @@ func Start(command *exec.Cmd, last int, seen func(Call)) (*Tracer, error) {
 		_ = command.Process.Kill()
 		return nil, errors.Join(err, command.Wait())
 	}
-	t := &Tracer{listener: listener, child: command.Process, last: last, traced: make(chan error, 1), seen: seen}
+	t.listener, t.child, t.traced = listener, command.Process, make(chan error, 1)
 	go func() { t.traced <- t.run() }()
 	return t, nil
 }
@@ -207,7 +226,16 @@ func (t *Tracer) one() error {
 	if t.seen != nil {
 		t.seen(call)
 	}
-	if t.calls == t.last {
+	a := answer{id: n.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
+	switch {
+	case t.full != 0:
+		if t.fails(n) {
+			if t.fatal == "" {
+				t.fatal = call.String()
+			}
+			a.failed, a.flags = -int32(t.full), 0
+		}
+	case t.calls == t.last:
 		t.fatal = call.String()
 		own := t.isChild(n.pid)
 		_ = t.child.Kill()
@@ -215,11 +243,37 @@ func (t *Tracer) one() error {
 			return nil // with an answer the call could be made before the signal arrives
 		}
 	}
-	a := answer{id: n.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
 	if err := t.control(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&a)); err != nil && !errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("answer a call: %w", err)
 	}
 	return nil
+}
+
+// needRoom are the calls that fail on a full disk. The sync of a file stands for its writes, which
+// some filesystems allocate only then.
+var needRoom = []int32{
+	unix.SYS_OPENAT, unix.SYS_MKDIR, unix.SYS_MKDIRAT, unix.SYS_RENAME, unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2,
+	unix.SYS_LINK, unix.SYS_LINKAT, unix.SYS_SYMLINK, unix.SYS_SYMLINKAT, unix.SYS_MKNODAT, unix.SYS_FALLOCATE,
+	unix.SYS_COPY_FILE_RANGE, unix.SYS_FTRUNCATE, unix.SYS_TRUNCATE, unix.SYS_FSYNC, unix.SYS_FDATASYNC,
+}
+
+// fails reports whether a call finds the disk full. A file that is there can be opened, although
+// the call could make it.
+func (t *Tracer) fails(n notification) bool {
+	if t.calls < t.last || t.relieved.Load() || !slices.Contains(needRoom, n.number) || !t.isChild(n.pid) {
+		return false
+	}
+	switch n.number {
+	case unix.SYS_OPENAT:
+		_, err := os.Stat(stringAt(n.pid, n.arguments[1]))
+		return err != nil
+	case unix.SYS_FSYNC, unix.SYS_FDATASYNC, unix.SYS_FTRUNCATE:
+		info, err := os.Stat(fmt.Sprintf("/proc/%d/fd/%d", n.pid, n.arguments[0]))
+		isLonger := err == nil && (n.number != unix.SYS_FTRUNCATE || int64(n.arguments[1]) > info.Size())
+		return isLonger && info.Mode().IsRegular()
+	default:
+		return true
+	}
 }
 
 // isChild reports whether the thread is one of the child itself, and not of a program that it runs.

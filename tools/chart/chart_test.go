@@ -90,8 +90,7 @@ func TestRefusals(t *testing.T) {
 	for text, words := range map[string]string{
 		"controllers: {enable: true}":                                            "enable",
 		"sidecars: {enabled: true, role: both}":                                  "role",
-		"driver: {enabled: true, kind: shared, backend: loopfile}":               "is not for driver.kind=shared",
-		"driver: {enabled: true, backend: ceph}":                                 "is not for driver.kind=local",
+		"driver: {enabled: true, backend: ceph}":                                 "backend",
 		"{controllers: {enabled: true}, sidecars: {enabled: true, role: plane}}": "runs the controllers itself",
 		"driver: {enabled: true, resizer: true}":                                 "driver.singleNode=true",
 		"driver: {enabled: true, attacher: true}":                                "driver.singleNode=true",

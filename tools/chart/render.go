@@ -15,6 +15,9 @@ import (
 // release is what manifests are rendered for.
 var release = common.ReleaseOptions{Name: "purser", Namespace: "purser-system", Revision: 1, IsInstall: true}
 
+// kubernetes is the version that manifests are rendered for: an older one has fewer of the objects.
+const kubernetes = "v1.34.0"
+
 // notes is the template that is printed and not applied.
 const notes = "NOTES.txt"
 
@@ -26,7 +29,13 @@ type manifests struct {
 
 // render checks the values against the schema of the chart and returns its manifests.
 func render(c *chart.Chart, values map[string]any) (m manifests, err error) {
-	all, err := util.ToRenderValues(c, values, release, common.DefaultCapabilities)
+	version, err := common.ParseKubeVersion(kubernetes)
+	if err != nil {
+		return m, err
+	}
+	cluster := common.DefaultCapabilities.Copy()
+	cluster.KubeVersion = *version
+	all, err := util.ToRenderValues(c, values, release, cluster)
 	if err != nil {
 		return m, err
 	}

@@ -40,9 +40,13 @@ annotations:
 {{- end }}
 {{- end -}}
 
-{{/* What the pods of all roles have: .root, .part, .values with what is the role's own. */}}
+{{/* What the pods of all roles have: .root, .part, .values with what is the role's own, .driver for a pod with the driver. */}}
 {{- define "purser.pod" -}}
 serviceAccountName: {{ include "purser.fullname" .root }}-{{ .part }}
+{{- if .driver }}
+# The driver does not talk to the API server. The containers that do mount the token.
+automountServiceAccountToken: false
+{{- end }}
 {{- if .root.Values.hostNetwork }}
 hostNetwork: true
 {{- end }}
@@ -62,6 +66,20 @@ tolerations:
 affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- end -}}
+
+{{/* The token of the account, as the kubelet mounts it, for the containers beside the driver. */}}
+{{- define "purser.tokenVolume" -}}
+name: token
+projected:
+  sources:
+    - serviceAccountToken: {path: token, expirationSeconds: 3607}
+    - configMap: {name: kube-root-ca.crt, items: [{key: ca.crt, path: ca.crt}]}
+    - downwardAPI: {items: [{path: namespace, fieldRef: {fieldPath: metadata.namespace}}]}
+{{- end -}}
+
+{{- define "purser.tokenMount" -}}
+{name: token, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
 {{- end -}}
 
 {{/* Replicas on different nodes where there are several. */}}

@@ -42,14 +42,16 @@ func Image(name string, program []byte, args ...string) ([]byte, error) {
 	layer := add(tarred)
 	layer["mediaType"] = "application/vnd.oci.image.layer.v1.tar"
 	config, err := described(object{
-		"architecture": runtime.GOARCH, "os": runtime.GOOS, "config": object{"Entrypoint": []string{"/" + file}, "Cmd": args},
+		"architecture": runtime.GOARCH, "os": runtime.GOOS,
+		"config": object{"Entrypoint": []string{"/" + file}, "Cmd": args},
 		"rootfs": object{"type": "layers", "diff_ids": []any{layer["digest"]}},
 	}, "config.v1+json")
 	if err != nil {
 		return nil, err
 	}
 	manifest, err := described(object{
-		"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": config, "layers": []object{layer},
+		"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": config,
+		"layers": []object{layer},
 	}, "manifest.v1+json")
 	if err != nil {
 		return nil, err

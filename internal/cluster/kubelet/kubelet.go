@@ -56,7 +56,8 @@ volumeStatsAggPeriod: %s
 		Name: programKubelet, Path: cfg.Binaries[programKubelet], Log: filepath.Join(cfg.LogDir, programKubelet+".log"),
 		Args: []string{
 			"--config", path, "--kubeconfig", cfg.Kubeconfig, "--root-dir", cfg.Root,
-			"--cert-dir", filepath.Join(cfg.Dir, "pki"), "--hostname-override", cfg.NodeName, "--node-ip", "127.0.0.1", "--v", "2",
+			"--cert-dir", filepath.Join(cfg.Dir, "pki"), "--hostname-override", cfg.NodeName, "--node-ip", "127.0.0.1",
+			"--v", "2",
 		},
 	})
 }

@@ -33,7 +33,10 @@ func FindPrograms(dirs ...string) (cluster.Binaries, error) {
 	}
 	own, err := cluster.FindBinaries([]string{programKubelet}, dirs...)
 	if missing, ok := errors.AsType[*cluster.MissingError](err); ok {
-		return nil, fmt.Errorf("there is no kubelet (looked in %s); `tools/build.sh bin kubelet` builds one", strings.Join(missing.Looked, ", "))
+		return nil, fmt.Errorf(
+			"there is no kubelet (looked in %s); `tools/build.sh bin kubelet` builds one",
+			strings.Join(missing.Looked, ", "),
+		)
 	} else if err != nil {
 		return nil, err
 	}

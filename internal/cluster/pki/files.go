@@ -11,7 +11,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/purser-csi/purser/internal/cluster/privatefile"
+	"github.com/purser-csi/purser/internal/cluster/process"
 )
 
 // SigningKey returns the file of a private key that signs tokens, and makes it where there is none
@@ -91,5 +91,5 @@ func saveKey(path string, key *ecdsa.PrivateKey) error {
 }
 
 func write(path, kind string, der []byte) error {
-	return privatefile.Write(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+	return process.WritePrivateFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }

@@ -32,9 +32,13 @@ type Volumes interface {
 
 // Request asks for a new volume.
 type Request struct {
-	ID           ID
-	Name         string
-	Size         Range
+	ID   ID
+	Name string
+	// Size is at least that of the source.
+	Size Range
+	// Asked is the required bytes of the caller, which may be fewer than the source has: the source was
+	// made for such a request, and rounded up.
+	Asked        int64
 	Capabilities []Capability
 	Parameters   map[string]string
 	// Mutable are parameters that Modify can change later; only a Modifier
@@ -51,12 +55,13 @@ type Volume struct {
 	// CapacityBytes is 0 when the volume has no size (Volume.capacity_bytes:
 	// "unknown").
 	CapacityBytes int64
+	// LeastBytes is the least request for a volume that begins with this one, where that is less than
+	// CapacityBytes; see LeastRequest.
+	LeastBytes int64
 	// Capabilities and Parameters are those of the request that made it.
 	Capabilities []Capability
 	Parameters   map[string]string
 	Source       Source
-	// Context is for the node: Staging.VolumeContext (Volume.volume_context).
-	Context map[string]string
 }
 
 // Range is a wish for a size. A zero is no wish; both zero leave the size to

@@ -56,15 +56,15 @@ func (m AccessMode) AllowsSeveralTargets() bool {
 
 // Capability is one way in which a workload wants to use a volume.
 type Capability struct {
-	Type AccessType
-	Mode AccessMode
+	Type AccessType `json:"accessType"`
+	Mode AccessMode `json:"accessMode"`
 	// FSType is the filesystem asked for; empty leaves it to the backend.
-	FSType string
+	FSType string `json:"fsType,omitempty"`
 	// MountFlags may be sensitive (VolumeCapability.MountVolume): they must
 	// not be logged, stored or repeated in an error.
-	MountFlags []string
+	MountFlags []string `json:"-"`
 	// MountGroup is the group that should own the files, as a number.
-	MountGroup string
+	MountGroup string `json:"-"`
 }
 
 // String leaves out the mount flags, see there.

@@ -14,12 +14,6 @@ type Pool interface {
 	Available(context.Context) (int64, error)
 }
 
-// ClassPool is a Pool whose room is another one for each class.
-type ClassPool interface {
-	// AvailableFor gives the bytes that volumes with these parameters can have.
-	AvailableFor(ctx context.Context, parameters map[string]string) (int64, error)
-}
-
 // Sized is a Pool whose volumes cannot be of any size:
 // GetCapacityResponse.minimum_volume_size.
 type Sized interface {

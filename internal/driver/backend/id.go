@@ -9,9 +9,8 @@ import (
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
-// ID names a volume, a snapshot or a group. Only IDOf, ParseID and MakeID return one that is not
-// empty, so an ID can be used as one component of a path: it is never "." or "..", and it has no
-// slash.
+// ID names a volume, a snapshot or a group. Only IDOf and ParseID return one that is not empty, so an
+// ID can be used as one component of a path: it is never "." or "..", and it has no slash.
 //
 // It is derived from the name of the volume, so that a repeated CreateVolume
 // finds the volume of the first one without an index that could get lost.
@@ -25,7 +24,6 @@ func (id ID) String() string { return id.text }
 const hashedPrefix = "sha256-"
 
 var (
-	madeID   = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}$`)
 	plainID  = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,62}$`)
 	hashedID = regexp.MustCompile(`^sha256-[0-9a-f]{64}$`)
 )
@@ -39,16 +37,6 @@ func IDOf(name string) ID {
 	}
 	sum := sha256.Sum256([]byte(name))
 	return ID{hashedPrefix + hex.EncodeToString(sum[:])}
-}
-
-// MakeID makes an id for a Namer: letters, digits, dots, dashes and
-// underscores, at most 128 of them, a letter or digit first. Anything else is
-// not found, since no Namer can have made it.
-func MakeID(text string) (ID, error) {
-	if !madeID.MatchString(text) {
-		return ID{}, NoSuchVolume(text)
-	}
-	return ID{text}, nil
 }
 
 // ParseID checks an id that came from outside. One that no name can have made
@@ -67,4 +55,13 @@ func isPlain(text string) bool {
 // NoSuchVolume is the error for a volume that does not exist.
 func NoSuchVolume(id string) error {
 	return fault.NotFound.Errorf("volume %.128q does not exist", id)
+}
+
+// MarshalText encodes the id for a record.
+func (id ID) MarshalText() ([]byte, error) { return []byte(id.text), nil }
+
+// UnmarshalText is [ParseID] for a record.
+func (id *ID) UnmarshalText(text []byte) (err error) {
+	*id, err = ParseID(string(text))
+	return err
 }

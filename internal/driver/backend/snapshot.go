@@ -6,8 +6,8 @@ import (
 )
 
 // Snapshotter is a backend that can keep the content of a volume at one point in time:
-// CREATE_DELETE_SNAPSHOT, LIST_SNAPSHOTS and GET_SNAPSHOT. A new volume can begin with a snapshot
-// (Request.Source).
+// CREATE_DELETE_SNAPSHOT, LIST_SNAPSHOTS and GET_SNAPSHOT. A new volume can begin with a snapshot or
+// with another volume (Request.Source): CLONE_VOLUME.
 type Snapshotter interface {
 	// CreateSnapshot makes a snapshot that does not exist. The content is
 	// that of one point in time. When it fails it leaves nothing behind, or
@@ -29,6 +29,8 @@ type SnapshotRequest struct {
 	Source ID
 	// SourceBytes is the size of the source, which was looked at just before.
 	SourceBytes int64
+	// SourceLeast is Volume.LeastBytes of it.
+	SourceLeast int64
 	Parameters  map[string]string
 }
 
@@ -39,17 +41,12 @@ type Snapshot struct {
 	Source ID
 	// SizeBytes is the least size of a volume that begins with it.
 	SizeBytes int64
-	Created   time.Time
-	// Ready says that a volume can begin with it.
-	Ready bool
+	// LeastBytes is the least request for such a volume, where that is less than SizeBytes; see
+	// LeastRequest.
+	LeastBytes int64
+	Created    time.Time
 	// Group is the id of the group that it was made with; empty for none.
 	Group string
-}
-
-// Cloner is a backend where a new volume can begin with the content of
-// another volume: CLONE_VOLUME.
-type Cloner interface {
-	CanClone() bool
 }
 
 // Source is what a new volume begins with: a snapshot, or another volume.
@@ -78,10 +75,12 @@ type Grouper interface {
 
 // GroupRequest asks for a new group of snapshots.
 type GroupRequest struct {
-	ID         ID
-	Name       string
-	Sources    []ID
-	Parameters map[string]string
+	ID      ID
+	Name    string
+	Sources []ID
+	// SourceLeast are Volume.LeastBytes of them, in their order.
+	SourceLeast []int64
+	Parameters  map[string]string
 }
 
 // Group describes a group of snapshots that exists.

@@ -23,20 +23,19 @@ type Staging struct {
 	Volume     ID
 	Path       string
 	Capability Capability
-	// VolumeContext is what Volume.Context said when the volume was made.
-	VolumeContext map[string]string
+}
+
+// StagingReader is a Stager that knows by itself where a volume is staged.
+type StagingReader interface {
+	// StagedAs returns the staging path and the access type of a volume; false for one that is not
+	// staged. The path is empty where it is not known.
+	StagedAs(ctx context.Context, id ID) (staged Staging, found bool, err error)
 }
 
 // Limited is a backend of which a node can have only so many volumes at once:
 // NodeGetInfoResponse.max_volumes_per_node.
 type Limited interface {
 	MaxVolumesPerNode() int64
-}
-
-// Local is a backend whose volumes exist on one machine only:
-// VOLUME_ACCESSIBILITY_CONSTRAINTS, with the node as the topology.
-type Local interface {
-	IsLocal() bool
 }
 
 // Expander is a backend whose volumes can grow: EXPAND_VOLUME of the
@@ -88,27 +87,4 @@ type Modifier interface {
 type HealthReader interface {
 	// Health returns the problem of a volume; "" for a healthy volume.
 	Health(ctx context.Context, id ID) (problem string, err error)
-}
-
-// Namer is a backend that needs more than the name of a volume to find it
-// again, and therefore makes ids of its own with MakeID.
-type Namer interface {
-	// VolumeID gives the id of the volume that a request asks for. The same
-	// name with the same parameters gives the same id.
-	VolumeID(name string, parameters map[string]string) (ID, error)
-	// SnapshotID does so for a snapshot.
-	SnapshotID(name string, source ID) (ID, error)
-	// ParseID checks an id that came from outside; fault.NotFound for one
-	// that this backend cannot have made.
-	ParseID(text string) (ID, error)
-}
-
-// GroupNamer is a Namer that is a Grouper as well. ParseID takes its ids too.
-type GroupNamer interface {
-	// GroupID gives the id of the group with this name. The sources are in
-	// ascending order.
-	GroupID(name string, sources []ID) (ID, error)
-	// IsMember says whether the snapshot with this id, if there is one, was
-	// made with a group.
-	IsMember(id ID) bool
 }

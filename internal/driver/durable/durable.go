@@ -1,11 +1,13 @@
 package durable
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // TempPrefix begins the names of the files that a killed WriteFile leaves.
@@ -26,6 +28,28 @@ func WriteFile(path, tempDir string, data []byte) error {
 		return errors.Join(err, removeIfThere(temp.Name()))
 	}
 	return nil
+}
+
+// Shorten replaces the content of a file by one that is not longer, in place: it makes no file and
+// needs no block, so it works on a full filesystem. Spaces fill the rest, which a reader of JSON
+// ignores. One write of this size is whole or absent after a kill; a power loss may damage it.
+func Shorten(path string, data []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	info, err := file.Stat()
+	if err == nil && info.Size() < int64(len(data)) {
+		err = fmt.Errorf("%s has %d bytes, and the new content %d", path, info.Size(), len(data))
+	}
+	if err == nil {
+		padded := append(slices.Clone(data), bytes.Repeat([]byte{' '}, int(info.Size())-len(data))...)
+		_, err = file.WriteAt(padded, 0)
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
 }
 
 // fill writes and closes the file.

@@ -37,15 +37,6 @@ const (
 	// BadToken is a page token that this driver did not give out
 	// ("ListVolumes Errors").
 	BadToken
-	// Away is a remote system that does not answer. The outcome of the operation is uncertain
-	// ("Error Scheme": UNAVAILABLE leaves it open, FAILED_PRECONDITION does not).
-	Away
-	// Unidentified is a request whose secrets do not identify a user ("Error Scheme", invalid
-	// credential).
-	Unidentified
-	// Forbidden is an operation that the user of the request may not do ("Error Scheme", permission
-	// denied).
-	Forbidden
 )
 
 type fault struct {

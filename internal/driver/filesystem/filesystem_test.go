@@ -166,12 +166,12 @@ func TestMountArguments(t *testing.T) {
 // The flags may be sensitive.
 func TestOptionsStayOutOfErrors(t *testing.T) {
 	for _, option := range []string{"loop=/dev/secret", "remount", "noatime,device=/dev/secret"} {
-		err := CheckOptions([]string{"ro", option})
+		err := CheckOptions(Ext4, []string{"ro", option})
 		if !fault.Invalid.Is(err) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, want an invalid argument that does not repeat it", option, err)
 		}
 	}
-	if err := CheckOptions([]string{"noatime", "discard", "data=ordered"}); err != nil {
+	if err := CheckOptions(Ext4, []string{"noatime", "discard", "data=ordered"}); err != nil {
 		t.Error(err)
 	}
 	err := Mount(Mounting{Type: Ext4, Device: "/dev/null", Path: t.TempDir(), Options: []string{"password=secret"}})

@@ -40,34 +40,6 @@ var flagOf = map[string]struct{ set, cleared uintptr }{
 	"defaults": {}, "auto": {}, "noauto": {}, "nofail": {}, "_netdev": {}, "user": {}, "nouser": {},
 }
 
-// CheckOptions says what is wrong with the options of a user; only their
-// number is repeated.
-func CheckOptions(options []string) error {
-	for i, option := range split(options) {
-		name, _, _ := strings.Cut(option, "=")
-		switch name {
-		case "loop", "offset", "sizelimit", "bind", "rbind", "move", "remount", "device":
-			return fault.Invalid.Errorf(
-				"mount.mount_flags: the one at position %d is for the driver to choose; remove it from mountOptions of the storage class",
-				i+1,
-			)
-		}
-	}
-	return nil
-}
-
-func split(options []string) []string {
-	var all []string
-	for _, option := range options {
-		for one := range strings.SplitSeq(option, ",") {
-			if one != "" {
-				all = append(all, one)
-			}
-		}
-	}
-	return all
-}
-
 // arguments are those of mount(2).
 func (m Mounting) arguments() (flags uintptr, data string) {
 	options := slices.Clone(traitsOf[m.Type].options)
@@ -96,14 +68,17 @@ func Mount(m Mounting) error {
 		return nil
 	case errors.Is(err, unix.EINVAL) && len(m.Options) > 0:
 		return fault.Invalid.Errorf(
-			"mount %s at %s: %w; the kernel's log says why, often it is one of the %d mount_flags (mountOptions of the storage class)",
+			"mount %s at %s: %w; the kernel's log says why, often it is one of the %d mount_flags (mountOptions of "+
+				"the storage class)",
 			m.Type,
 			m.Path,
 			err,
 			len(split(m.Options)),
 		)
 	case errors.Is(err, unix.ENODEV):
-		return fault.Unready.Errorf("mount %s at %s: %w: the kernel of this machine has no %s", m.Type, m.Path, err, m.Type)
+		return fault.Unready.Errorf(
+			"mount %s at %s: %w: the kernel of this machine has no %s", m.Type, m.Path, err, m.Type,
+		)
 	default:
 		return fmt.Errorf("mount %s at %s: %w; the kernel's log says why", m.Type, m.Path, err)
 	}

@@ -64,7 +64,8 @@ func renameBlock(block []byte, uuid [uuidBytes]byte) error {
 	le := binary.LittleEndian
 	if kind := le.Uint16(block[sumTypeAt:]); kind != sumIsCRC {
 		return fault.Unsupported.Errorf(
-			"the btrfs has checksums of type %d, and only those of type %d (crc32c) can be written; copy it as a block volume",
+			"the btrfs has checksums of type %d, and only those of type %d (crc32c) can be written; copy it as a "+
+				"block volume",
 			kind,
 			sumIsCRC,
 		)

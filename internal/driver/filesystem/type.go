@@ -82,7 +82,8 @@ func Parse(name string) (Type, error) {
 		return t, nil
 	}
 	return Nothing, fault.Invalid.Errorf(
-		"fs_type %.32q is not supported; take one of %s, or none for %s (csi.storage.k8s.io/fstype in the storage class)",
+		"fs_type %.32q is not supported; take one of %s, or none for %s (csi.storage.k8s.io/fstype in the storage "+
+			"class)",
 		name,
 		Types,
 		Default,

@@ -1,7 +1,7 @@
-// Package records names the files with the state of a volume, and finds them when the driver
-// starts.
+// Package records keeps the state of volumes on disk: what is staged, published and attached, and the zone
+// of each volume.
 //
-// It decides which files of a folder are records, and removes the temporary files of a killed
-// durable.WriteFile. It must not know the content of a record, nor the meaning of a damaged one:
-// the reader of the record decides that.
+// It names the files, finds them when the driver starts, and removes the temporary files of a killed
+// durable.WriteFile. A record that cannot be read blocks its own volume only: "not published" could
+// delete a volume under a running pod. It must not know how a volume is made or mounted.
 package records

@@ -9,14 +9,16 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/component-base/featuregate"
 
-	"github.com/purser-csi/purser/internal/controllers/handoff"
-	"github.com/purser-csi/purser/internal/controllers/publish"
-	"github.com/purser-csi/purser/internal/core/publishing"
+	"github.com/purser-csi/purser/internal/attacher"
+	publishing "github.com/purser-csi/purser/internal/attacher/rules"
+	"github.com/purser-csi/purser/internal/handoff"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/roles/cli"
+	"github.com/purser-csi/purser/internal/roles/registry"
 	"github.com/purser-csi/purser/internal/roles/sidecar"
 )
 
@@ -25,7 +27,7 @@ type Attacher struct {
 	sidecar.Common
 
 	DefaultFSType string
-	Together      *handoff.Attachments // with the attach-detach controller of this process; nil for none
+	InProcess     *handoff.Attachments // with the attach-detach controller of this process; nil for none
 
 	resync        time.Duration
 	reconcileSync time.Duration
@@ -46,10 +48,12 @@ var gateTable = cli.GateTable{
 func New() *Attacher {
 	a := &Attacher{}
 	a.Common = sidecar.NewCommon(sidecar.Kind{
-		Name: "csi-attacher", LeasePrefix: "external-attacher-leader-", EventsPrefix: "external-attacher ", Timeout: 15 * time.Second,
-		WorkersFlag: "worker-threads", Gates: gateTable, NoEvents: true, Trim: trim, Add: a.add,
+		Name: "csi-attacher", LeasePrefix: "external-attacher-leader-", EventsPrefix: "external-attacher ",
+		Timeout:     15 * time.Second,
+		WorkersFlag: "worker-threads", Gates: gateTable, NoEvents: true, Table: a.table,
 		Retired: []string{
-			"dummy", "connection-timeout", "leader-election-type", "leader-election-identity", "logtostderr", "alsologtostderr", "stderrthreshold",
+			"dummy", "connection-timeout", "leader-election-type", "leader-election-identity", "logtostderr",
+			"alsologtostderr", "stderrthreshold",
 			"log_dir", "log_file", "skip_headers",
 		},
 	})
@@ -83,15 +87,20 @@ func (a *Attacher) AddFlags(f *pflag.FlagSet) {
 			"",
 			"filesystem for volumes whose PersistentVolume names none; empty leaves it to the driver",
 		)
-		f.DurationVar(&a.resync, "resync", 10*time.Minute, "has no effect: changes are watched, and no resync is needed")
+		f.DurationVar(
+			&a.resync, "resync", 10*time.Minute, "has no effect: changes are watched, and no resync is needed",
+		)
 		f.DurationVar(
 			&a.reconcileSync,
 			"reconcile-sync",
 			time.Minute,
-			"pause between two comparisons of the attachments with the driver's ListVolumes, if that has nodes; 0 for none",
+			"pause between two comparisons of the attachments with the driver's ListVolumes, if that has nodes; 0 "+
+				"for none",
 		)
 		f.Int32Var(&a.maxEntries, "max-entries", 0, "volumes on one page of ListVolumes; 0 leaves it to the driver")
 		f.IntVar(&a.maxLogLength, "max-grpc-log-length", -1, "has no effect")
+		cli.Ranged(f, cli.Range{}, "resync", "max-grpc-log-length")
+		cli.Ranged(f, cli.Range{Least: "0s", Most: "8760h"}, "reconcile-sync")
 	})
 	a.AddCommonFlags(f)
 }
@@ -105,45 +114,44 @@ func (a *Attacher) Validate() error {
 	)
 }
 
-// add registers the controllers (AT-S3, AT-S4).
-func (a *Attacher) add(ctx context.Context, run *sidecar.Work) error {
-	has := func(c csi.ControllerServiceCapability_RPC_Type) bool { return run.Driver.Controller[c] }
+// table lists the controllers (AT-S3, AT-S4, AT-R1).
+func (a *Attacher) table(_ context.Context, s *sidecar.Sidecar) ([]registry.Controller, error) {
+	return []registry.Controller{{
+		Name: attacher.Name,
+		Grants: []registry.Grant{
+			registry.Allow("", "persistentvolumes", "get", "list", "watch", "patch"),
+			registry.Allow(storagev1.GroupName, "csinodes", registry.Read...),
+			registry.Allow(storagev1.GroupName, "volumeattachments", "get", "list", "watch", "patch"),
+			registry.Allow(storagev1.GroupName, "volumeattachments/status", "patch"),
+		},
+		Fields: []*kube.Fields{
+			kube.PublishedVolumeFields, kube.DriverNodeFields, kube.Whole[storagev1.VolumeAttachment](),
+		},
+		Add: func(ctx context.Context, settings reconcile.Settings) error { return a.add(ctx, s, settings) },
+	}}, nil
+}
+
+func (a *Attacher) add(ctx context.Context, s *sidecar.Sidecar, settings reconcile.Settings) error {
+	has := func(c csi.ControllerServiceCapability_RPC_Type) bool { return s.Driver.Controller[c] }
 	rules := publishing.Driver{
-		Name: run.Driver.Name, Publishes: has(csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME),
-		ReadOnly: has(
-			csi.ControllerServiceCapability_RPC_PUBLISH_READONLY,
-		), MultiWriters: has(csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER),
+		Name: s.Driver.Name, Publishes: has(csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME),
+		ReadOnly:      has(csi.ControllerServiceCapability_RPC_PUBLISH_READONLY),
+		MultiWriters:  has(csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER),
 		DefaultFSType: a.DefaultFSType,
 	}
 	if !rules.Publishes {
-		logr.FromContextOrDiscard(ctx).
-			Info("the csi driver attaches nothing: attachments are marked as attached and nothing is called; CSIDriver attachRequired=false saves them")
+		logr.FromContextOrDiscard(ctx).Info("the csi driver attaches nothing: attachments are marked as attached and " +
+			"nothing is called; CSIDriver attachRequired=false saves them")
 	}
-	var compare publish.Comparison
+	var compare attacher.Comparison
 	if rules.Publishes && has(csi.ControllerServiceCapability_RPC_LIST_VOLUMES) &&
 		has(csi.ControllerServiceCapability_RPC_LIST_VOLUMES_PUBLISHED_NODES) {
-		compare = publish.Comparison{Pause: a.reconcileSync, Entries: a.maxEntries}
+		compare = attacher.Comparison{Pause: a.reconcileSync, Entries: a.maxEntries}
 	}
-	return publish.New(publish.Config{
-		Settings: run.Settings, Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(),
-		Writer: run.Manager.GetClient(),
-		CSI:    run.Conn.Controller(), Calls: run.Calls, Driver: rules, Timeout: a.Timeout, InFlight: run.InFlight,
-		Together: a.Together, Compare: compare,
-	}).AddTo(ctx, run.Manager)
-}
-
-// trim drops managed fields and the annotations of CSI volumes, which say nothing about attaching them.
-func trim(in any) (any, error) {
-	switch o := in.(type) {
-	case *corev1.PersistentVolume:
-		o.ManagedFields = nil
-		if o.Spec.CSI != nil { // the translation of in-tree volumes needs them
-			o.Annotations = nil
-		}
-	case *storagev1.VolumeAttachment:
-		o.ManagedFields = nil
-	case *storagev1.CSINode:
-		o.ManagedFields, o.Annotations = nil, nil
-	}
-	return in, nil
+	return attacher.New(attacher.Config{
+		Settings: settings, Cached: s.Manager.GetClient(), Live: s.Manager.GetAPIReader(),
+		Writer: s.Manager.GetClient(),
+		CSI:    s.Conn.Controller(), Calls: s.Config.Locks, Driver: rules, Timeout: a.Timeout, InFlight: s.InFlight(),
+		InProcess: a.InProcess, Compare: compare,
+	}).AddTo(ctx, s.Manager)
 }

@@ -81,7 +81,7 @@ func NewDropInCommand(program Program, r FlaggedRole, c *cobra.Command) *cobra.C
 func Run(r Role) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, _ []string) error {
 		unread := Mistakes(c.Flags())
-		if err := errors.Join(unread, r.Validate()); err != nil {
+		if err := errors.Join(unread, OutOfRange(c.Flags()), r.Validate()); err != nil {
 			err = fmt.Errorf("%w\nSee '%s --help'", err, c.CommandPath())
 			if unread != nil {
 				return SyntaxError{Err: err}
@@ -102,6 +102,8 @@ func NoArguments(c *cobra.Command, args []string) error {
 		return nil
 	}
 	return SyntaxError{
-		Err: fmt.Errorf("unexpected argument %q: %s takes flags only; see '%s --help'", args[0], c.Name(), c.CommandPath()),
+		Err: fmt.Errorf(
+			"unexpected argument %q: %s takes flags only; see '%s --help'", args[0], c.Name(), c.CommandPath(),
+		),
 	}
 }

@@ -42,6 +42,7 @@ type Gates struct {
 	table   GateTable
 	set     map[featuregate.Feature]bool // those that the command line names
 	notices *Notices
+	others  []*Gates // of the roles that run in the same process
 }
 
 // NewGates returns the gates with their defaults. Warnings go to the notices.
@@ -53,11 +54,54 @@ func NewGates(table GateTable, notices *Notices) *Gates {
 	return &Gates{MutableFeatureGate: gate, table: table, set: map[featuregate.Feature]bool{}, notices: notices}
 }
 
+// Include passes the gates of roles that run in the same process on to them. A gate that several
+// roles have is set in each of them.
+func (g *Gates) Include(others ...*Gates) {
+	for _, other := range others {
+		other.notices = g.notices // those are the ones that are logged
+	}
+	g.others = append(g.others, others...)
+}
+
+// accepts reports whether the role itself knows the name.
+func (g *Gates) accepts(name string) bool {
+	_, specified := g.table.Specs[featuregate.Feature(name)]
+	_, removed := g.table.Removed[name]
+	return specified || removed || slices.Contains(g.table.Ignored, name) ||
+		name == string(GateAllAlpha) || name == string(GateAllBeta)
+}
+
 // Given reports whether the command line names the gate.
 func (g *Gates) Given(name featuregate.Feature) bool { return g.set[name] }
 
 // Set implements pflag.Value.
 func (g *Gates) Set(value string) error {
+	own := strings.Split(value, ",")
+	for _, other := range g.others {
+		if err := other.SetKnown(value); err != nil {
+			return err
+		}
+		own = slices.DeleteFunc(own, func(item string) bool {
+			name, _, _ := strings.Cut(item, "=")
+			name = strings.TrimSpace(name)
+			return other.accepts(name) && !g.accepts(name)
+		})
+	}
+	return g.setOwn(strings.Join(own, ","))
+}
+
+// SetKnown sets those of the gates that the role itself knows.
+func (g *Gates) SetKnown(value string) error {
+	var known []string
+	for item := range strings.SplitSeq(value, ",") {
+		if name, _, _ := strings.Cut(item, "="); g.accepts(strings.TrimSpace(name)) {
+			known = append(known, item)
+		}
+	}
+	return g.setOwn(strings.Join(known, ","))
+}
+
+func (g *Gates) setOwn(value string) error {
 	known := map[string]bool{}
 	for item := range strings.SplitSeq(value, ",") {
 		if item = strings.TrimSpace(item); item == "" {
@@ -117,8 +161,13 @@ func (g *Gates) Known() string {
 	for name := range g.table.Specs {
 		all = append(all, string(name))
 	}
+	for _, other := range g.others {
+		for name := range other.table.Specs {
+			all = append(all, string(name))
+		}
+	}
 	slices.Sort(all)
-	return strings.Join(all, ", ")
+	return strings.Join(slices.Compact(all), ", ")
 }
 
 // String implements pflag.Value; the help page shows no default.

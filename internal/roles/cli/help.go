@@ -1,17 +1,15 @@
 package cli
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
+	cliflag "k8s.io/component-base/cli/flag"
 )
 
 const (
 	groupAnnotation = "purser-group"
 	helpWidth       = 80
-	helpIndent      = 6
 )
 
 // Grouped adds flags under a title of the help page.
@@ -28,87 +26,40 @@ func Grouped(f *pflag.FlagSet, title string, add func(*pflag.FlagSet)) {
 	})
 }
 
-// FlagGroup is a part of a help page.
-type FlagGroup struct {
-	Title string
-	Flags []*pflag.Flag
-}
-
-// FlagGroups lists the flags by title, in the order in which they were added; flags without a title
-// come last.
-func FlagGroups(f *pflag.FlagSet) []FlagGroup {
-	var groups []FlagGroup
-	other := FlagGroup{Title: "Flags"}
+// FlagGroups returns the flags by title, in the order in which the titles were added.
+func FlagGroups(f *pflag.FlagSet) (groups cliflag.NamedFlagSets) {
 	f.VisitAll(func(flag *pflag.Flag) {
-		title := flag.Annotations[groupAnnotation]
-		switch i := slices.IndexFunc(groups, func(g FlagGroup) bool { return slices.Equal(title, []string{g.Title}) }); {
-		case flag.Hidden:
-		case len(title) == 0:
-			other.Flags = append(other.Flags, flag)
-		case i < 0:
-			groups = append(groups, FlagGroup{Title: title[0], Flags: []*pflag.Flag{flag}})
-		default:
-			groups[i].Flags = append(groups[i].Flags, flag)
+		if flag.Hidden {
+			return
 		}
+		title := "Flags"
+		if given := flag.Annotations[groupAnnotation]; len(given) > 0 {
+			title = given[0]
+		}
+		group := groups.FlagSet(title)
+		group.SortFlags = false
+		group.AddFlag(flag)
 	})
-	return append(groups, other)
+	return groups
 }
 
-// FlagHelp returns the part of a help page about flags: each flag on its own line, and its
-// description indented below.
+// FlagHelp returns the part of a help page about flags, with the marks of the flags.
 func FlagHelp(f *pflag.FlagSet) string {
 	var b strings.Builder
-	for _, g := range FlagGroups(f) {
-		if len(g.Flags) == 0 {
-			continue
-		}
-		fmt.Fprintf(&b, "\n%s:\n", g.Title)
-		for _, flag := range g.Flags {
-			fmt.Fprintf(&b, "  %s\n%s\n", flagLine(flag), indented(flagUsage(flag), helpIndent, helpWidth))
-		}
+	groups := FlagGroups(f)
+	for _, title := range groups.Order {
+		marked := pflag.NewFlagSet(title, pflag.ContinueOnError)
+		marked.SortFlags = false
+		groups.FlagSets[title].VisitAll(func(flag *pflag.Flag) {
+			one := *flag
+			if mark := MarkOf(flag); mark != "" {
+				one.Usage = "(" + mark + ") " + flag.Usage
+			}
+			marked.AddFlag(&one)
+		})
+		b.WriteString("\n" + title + ":\n" + marked.FlagUsagesWrapped(helpWidth))
 	}
 	return strings.TrimRight(b.String(), "\n")
-}
-
-// flagLine returns the flag with its value and default.
-func flagLine(flag *pflag.Flag) string {
-	line := "--" + flag.Name
-	if flag.Shorthand != "" {
-		line = "-" + flag.Shorthand + ", " + line
-	}
-	value, _ := pflag.UnquoteUsage(flag)
-	if value != "" {
-		line += " " + value
-	}
-	if def := flag.DefValue; def != "" && def != "false" && def != "0" && flag.Name != "help" {
-		line += " (default " + def + ")"
-	}
-	return line
-}
-
-func flagUsage(flag *pflag.Flag) string {
-	_, usage := pflag.UnquoteUsage(flag)
-	if mark := MarkOf(flag); mark != "" {
-		usage = "(" + mark + ") " + usage
-	}
-	return usage
-}
-
-// indented wraps and indents text.
-func indented(text string, indent, width int) string {
-	pad := strings.Repeat(" ", indent)
-	line, out := pad, []string{}
-	for word := range strings.FieldsSeq(text) {
-		if len(line) > indent && len(line)+1+len(word) > width {
-			out = append(out, line)
-			line = pad
-		}
-		if len(line) > indent {
-			line += " "
-		}
-		line += word
-	}
-	return strings.Join(append(out, line), "\n")
 }
 
 const (

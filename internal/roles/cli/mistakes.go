@@ -60,15 +60,17 @@ var wants = map[string]string{
 	"float32":  "a number",
 	"float64":  "a number",
 	"int":      "a whole number",
+	"int32":    "a whole number",
 	"int64":    "a whole number",
-	"uint":     "a whole number that is not negative",
+	"uint":     "a whole number",
+	"Level":    "a whole number from 0 to 4294967295",
 }
 
 // deferredValue is a flag's value that stores a parse error instead of returning it, so that all
 // mistakes are reported together (CL-9).
 type deferredValue struct {
 	pflag.Value
-	flag    string
+	flag    *pflag.Flag
 	mistake error
 }
 
@@ -81,16 +83,19 @@ func (p *deferredValue) Set(value string) error {
 	}
 	if want, plain := wants[p.Type()]; plain {
 		_ = p.Value.Set(before) // the library has overwritten it, and a zero would be one more mistake
-		p.mistake = fmt.Errorf("--%s=%q: must be %s", p.flag, value, want)
+		if r := rangeOf(p.flag).String(); r != "" {
+			want += ", " + r
+		}
+		p.mistake = fmt.Errorf("--%s=%q: must be %s", p.flag.Name, value, want)
 	} else {
-		p.mistake = fmt.Errorf("--%s=%q: %w", p.flag, value, err)
+		p.mistake = fmt.Errorf("--%s=%q: %w", p.flag.Name, value, err)
 	}
 	return nil
 }
 
 // CollectMistakes makes every flag store its mistakes for [Mistakes].
 func CollectMistakes(f *pflag.FlagSet) {
-	f.VisitAll(func(flag *pflag.Flag) { flag.Value = &deferredValue{Value: flag.Value, flag: flag.Name} })
+	f.VisitAll(func(flag *pflag.Flag) { flag.Value = &deferredValue{Value: flag.Value, flag: flag} })
 }
 
 // Mistakes returns an error with the values that flags did not accept.
@@ -109,7 +114,9 @@ func Mistakes(f *pflag.FlagSet) error {
 func LoggingFlags(logging *logsapi.LoggingConfiguration) func(*pflag.FlagSet) {
 	return func(f *pflag.FlagSet) {
 		logsapi.AddFlags(logging, f)
-		for _, name := range []string{"log-text-split-stream", "log-text-info-buffer-size", "log-json-split-stream", "log-json-info-buffer-size"} {
+		for _, name := range []string{
+			"log-text-split-stream", "log-text-info-buffer-size", "log-json-split-stream", "log-json-info-buffer-size",
+		} {
 			if flag := f.Lookup(name); flag != nil {
 				flag.Hidden = true
 			}

@@ -83,7 +83,8 @@ func RetiredKlog() []RetiredFlag {
 	const now = "has no effect: logs go to standard error, see --logging-format and -v"
 	var flags []RetiredFlag
 	for _, name := range []string{
-		"logtostderr", "alsologtostderr", "skip_headers", "skip_log_headers", "add_dir_header", "one_output", "legacy_stderr_threshold_behavior",
+		"logtostderr", "alsologtostderr", "skip_headers", "skip_log_headers", "add_dir_header", "one_output",
+		"legacy_stderr_threshold_behavior",
 	} {
 		flags = append(flags, RetiredFlag{Name: name, Kind: "bool", Now: now, Accept: IsBool})
 	}

@@ -11,6 +11,8 @@ type RetryDelays struct{ First, Longest *time.Duration }
 
 // AddFlags binds the delays to their flags, with the defaults of the role.
 func (d RetryDelays) AddFlags(f *pflag.FlagSet, first, longest time.Duration) {
-	f.DurationVar(d.First, "retry-interval-start", first, "first delay after a failure; it doubles with each further one")
+	f.DurationVar(
+		d.First, "retry-interval-start", first, "first delay after a failure; it doubles with each further one",
+	)
 	f.DurationVar(d.Longest, "retry-interval-max", longest, "longest delay after a failure")
 }

@@ -6,55 +6,33 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	logsapi "k8s.io/component-base/logs/api/v1"
 
-	"github.com/purser-csi/purser/internal/controllers/attachdetach"
-	"github.com/purser-csi/purser/internal/controllers/handoff"
-	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/attachdetach"
+	"github.com/purser-csi/purser/internal/handoff"
 	"github.com/purser-csi/purser/internal/roles/cli"
-	"github.com/purser-csi/purser/internal/roles/process"
-	"github.com/purser-csi/purser/internal/roles/registry"
+	"github.com/purser-csi/purser/internal/roles/sidecar"
 )
 
 // Controllers is the role controllers: those controllers of kube-controller-manager that concern
 // claims and volumes.
 type Controllers struct {
-	Version string
-	Log     logr.Logger // overrides the logging flags when set, for the roles inside of `up`
+	sidecar.Config
 
-	process.APIAccess
-
-	Wanted     []string // --controllers
-	Workers    uint
-	RetryStart time.Duration
-	RetryMax   time.Duration
+	Wanted []string // --controllers
 	// ForceDetachAfter is how long an unhealthy node may report in use a volume that it does not
 	// need. With KeepInUse (--disable-force-detach-on-timeout) the volume stays attached as long as
 	// it is reported in use.
 	ForceDetachAfter time.Duration
 	KeepInUse        bool
 
-	process.HTTPSettings
-
-	Election process.Election
-	Logging  *logsapi.LoggingConfiguration
-
 	Queue *handoff.Queue // of the provisioner in the same process; nil for none
 	// Attachments connects with the attachers in the same process; nil for none.
 	Attachments *handoff.Attachments
-	OthersRead  []*kube.Fields // what the roles that share the cache read besides
-	Started     func()         // is called once the caches are filled and the lease is held; may be nil
-
-	Registry *prometheus.Registry // of this run; the libraries have one of the process
-	ready    atomic.Pointer[process.HTTPServer]
-	lock     atomic.Pointer[process.ElectionLock]
 }
 
 const (
@@ -65,8 +43,8 @@ const (
 
 // New has the default of every setting.
 func New() *Controllers {
-	c := &Controllers{Logging: logsapi.NewLoggingConfiguration(), Registry: prometheus.NewRegistry()}
-	c.Election.Holder = process.NewIdentity()
+	c := &Controllers{Config: sidecar.NewConfig()}
+	c.Colocated.Registry = prometheus.NewRegistry()
 	c.AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
 	return c
 }
@@ -95,7 +73,9 @@ and attaching and detaching. Switch each of them off there by its name:
 func (c *Controllers) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Controllers", func(f *pflag.FlagSet) {
 		c.WantedFlag(f)
-		f.UintVar(&c.Workers, "worker-threads", DefaultWorkers, "objects of one controller that are reconciled in parallel")
+		f.UintVar(
+			&c.Workers, "worker-threads", DefaultWorkers, "objects of one controller that are reconciled in parallel",
+		)
 		cli.RetryDelays{First: &c.RetryStart, Longest: &c.RetryMax}.AddFlags(f, 100*time.Millisecond, time.Minute)
 		c.DetachFlags(f)
 	})
@@ -108,15 +88,18 @@ func (c *Controllers) AddFlags(f *pflag.FlagSet) {
 // DetachFlags adds the flags of detaching, which `plane` has too.
 func (c *Controllers) DetachFlags(f *pflag.FlagSet) {
 	f.DurationVar(&c.ForceDetachAfter, "force-detach-after", attachdetach.DefaultForceAfter,
-		"how long a node that is not ready may report a volume in use that no pod there needs; then it is detached anyway")
+		"how long a node that is not ready may report a volume in use that no pod there needs; then it is detached "+
+			"anyway")
 	f.BoolVar(&c.KeepInUse, "disable-force-detach-on-timeout", false,
-		"never detach a volume that a node which is not ready reports in use, unless the node has the taint out-of-service")
+		"never detach a volume that a node which is not ready reports in use, unless the node has the taint "+
+			"out-of-service")
 }
 
 // ValidateDetach reports a mistake in these flags.
 func (c *Controllers) ValidateDetach() error {
 	return cli.Need(c.ForceDetachAfter > 0,
-		"--force-detach-after=%s: must be more than 0; --disable-force-detach-on-timeout is for never", c.ForceDetachAfter)
+		"--force-detach-after=%s: must be more than 0; --disable-force-detach-on-timeout is for never",
+		c.ForceDetachAfter)
 }
 
 // WantedFlag adds --controllers, which `plane` has too.
@@ -126,7 +109,7 @@ func (c *Controllers) WantedFlag(f *pflag.FlagSet) {
 		"controllers",
 		[]string{everyController},
 		"`names` of the controllers to run, as kube-controller-manager calls them; * for all, "+
-			"-NAME for all but this one: "+strings.Join(registry.Names(), ", "),
+			"-NAME for all but this one: "+strings.Join(Names(), ", "),
 	)
 }
 
@@ -142,19 +125,8 @@ func (c *Controllers) Validate() error {
 		[]error{
 			names,
 			c.ValidateDetach(),
-			cli.Need(c.Workers > 0, "--worker-threads=0: must be at least 1, or nothing is worked on"),
-			cli.Need(c.RetryStart > 0, "--retry-interval-start=%s: must be more than 0", c.RetryStart),
-			cli.Need(
-				c.RetryMax >= c.RetryStart,
-				"--retry-interval-max=%s: must not be less than --retry-interval-start=%s",
-				c.RetryMax,
-				c.RetryStart,
-			),
 		},
-		c.APIAccess.Validate(),
-		c.HTTPSettings.Validate(&cli.Notices{}),
-		cli.ValidateLogging(c.Logging),
-		c.Election.Validate(),
+		c.ValidatePace("worker-threads"), c.ValidateShared(),
 	)...)
 }
 
@@ -165,20 +137,20 @@ func (c *Controllers) Enabled() (map[string]bool, error) {
 	var unknown []error
 	for _, item := range c.Wanted {
 		name, off := strings.CutPrefix(item, "-")
-		name = registry.CurrentName(name)
+		name = currentName(name)
 		switch {
 		case name == everyController && !off:
-			for _, n := range registry.Names() {
+			for _, n := range Names() {
 				if _, said := on[n]; !said {
 					on[n] = true
 				}
 			}
-		case slices.Contains(registry.Names(), name):
+		case slices.Contains(Names(), name):
 			on[name] = !off
 		default:
 			unknown = append(
 				unknown,
-				fmt.Errorf("--controllers: %q is not known; there are *, %s", item, strings.Join(registry.Names(), ", ")),
+				fmt.Errorf("--controllers: %q is not known; there are *, %s", item, strings.Join(Names(), ", ")),
 			)
 		}
 	}

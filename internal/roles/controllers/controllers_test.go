@@ -10,30 +10,30 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/purser-csi/purser/internal/roles/registry"
+	"github.com/purser-csi/purser/internal/roles/sidecar"
 )
 
 // Section 10: each controller can be swapped by itself, under the names of kube-controller-manager.
 func TestControllersEnabled(t *testing.T) {
 	but := func(off string) []string {
-		return slices.DeleteFunc(registry.Names(), func(name string) bool { return name == off })
+		return slices.DeleteFunc(Names(), func(name string) bool { return name == off })
 	}
 	for _, tc := range []struct {
 		wanted []string
 		on     []string
 		err    string
 	}{
-		{[]string{"*"}, registry.Names(), ""},
-		{[]string{"*", "-attachdetach"}, but(registry.NameAttachDetach), ""},
-		{[]string{"*", "-" + registry.NameBinder}, but(registry.NameBinder), ""},
-		{[]string{"-" + registry.NameBinder, "*"}, but(registry.NameBinder), ""},
-		{[]string{registry.NameBinder}, []string{registry.NameBinder}, ""},
-		{[]string{"persistentvolume-binder"}, []string{registry.NameBinder}, ""},
-		{[]string{"*", "-pvc-protection"}, but(registry.NameClaimProtection), ""},
-		{[]string{"attachdetach"}, []string{registry.NameAttachDetach}, ""},
+		{[]string{"*"}, Names(), ""},
+		{[]string{"*", "-attachdetach"}, but(NameAttachDetach), ""},
+		{[]string{"*", "-" + NameBinder}, but(NameBinder), ""},
+		{[]string{"-" + NameBinder, "*"}, but(NameBinder), ""},
+		{[]string{NameBinder}, []string{NameBinder}, ""},
+		{[]string{"persistentvolume-binder"}, []string{NameBinder}, ""},
+		{[]string{"*", "-pvc-protection"}, but(NameClaimProtection), ""},
+		{[]string{"attachdetach"}, []string{NameAttachDetach}, ""},
 		{[]string{"nodeipam"}, nil, `"nodeipam" is not known`},
 		{[]string{"-*"}, nil, `"-*" is not known`},
-		{[]string{"-" + registry.NameBinder}, nil, "nothing is left to run"},
+		{[]string{"-" + NameBinder}, nil, "nothing is left to run"},
 	} {
 		c := Controllers{Wanted: tc.wanted}
 		on, err := c.Enabled()
@@ -44,7 +44,7 @@ func TestControllersEnabled(t *testing.T) {
 			continue
 		}
 		var got []string
-		for _, name := range registry.Names() {
+		for _, name := range Names() {
 			if on[name] {
 				got = append(got, name)
 			}
@@ -62,7 +62,7 @@ func TestControllersToSwitchOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if flag := "   --controllers=*,-" + strings.Join(registry.Names(), ",-") + "\n"; !strings.Contains(string(page), flag) {
+	if flag := "   --controllers=*,-" + strings.Join(Names(), ",-") + "\n"; !strings.Contains(string(page), flag) {
 		t.Errorf("no %s in docs/migrating.md", flag)
 	}
 }
@@ -82,5 +82,27 @@ func TestControllersValidateListsEveryMistake(t *testing.T) {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no word of %s in %v", want, err)
 		}
+	}
+}
+
+// A controller that does not run needs no permission.
+func TestPermissionsFollowTheControllers(t *testing.T) {
+	c := New()
+	c.Wanted = []string{NameExpand}
+	checks, err := (&sidecar.Sidecar{Config: &c.Config, Role: c.Role()}).Checks(t.Context())
+	if err != nil || len(checks) != 1 {
+		t.Fatal(len(checks), err)
+	}
+	for _, p := range checks[0].Wanted {
+		if p.Resource == "pods" || p.Verb == "create" && p.Resource != "events" {
+			t.Errorf("%s asks for %s", NameExpand, p)
+		}
+	}
+	seen := map[string]bool{}
+	for _, c := range All(nil) {
+		if seen[c.Name] || seen[c.Alias] || currentName(c.Alias) != c.Name || currentName(c.Name) != c.Name {
+			t.Errorf("%s and %s are not names of one controller", c.Name, c.Alias)
+		}
+		seen[c.Name], seen[c.Alias] = true, true
 	}
 }

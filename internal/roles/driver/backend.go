@@ -13,16 +13,16 @@ import (
 	"github.com/purser-csi/purser/internal/driver/backend/directory"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile"
 	"github.com/purser-csi/purser/internal/driver/durable"
+	"github.com/purser-csi/purser/internal/driver/reserve"
 )
 
 const (
 	backendLoopfile = "loopfile"
 	// BackendDirectory is the backend that needs neither root nor loop devices.
 	BackendDirectory = "directory"
-	backendCeph      = "ceph"
 )
 
-var backends = []string{backendLoopfile, BackendDirectory, backendCeph}
+var backends = []string{backendLoopfile, BackendDirectory}
 
 // chosen is a backend, and one sentence for the user with the reason for the choice.
 type chosen struct {
@@ -41,15 +41,23 @@ func (d *Driver) chooseBackend(state string) (chosen, error) {
 		return d.firstChoice(state)
 	case d.Backend != "" && d.Backend != began:
 		return chosen{}, fmt.Errorf(
-			"--backend=%s: the state directory %s holds volumes of the backend %s; choose another --state-dir, or that backend",
+			"--backend=%s: the state directory %s holds volumes of the backend %s; choose another --state-dir, or "+
+				"that backend",
 			d.Backend,
 			state,
 			began,
 		)
 	case began == backendLoopfile:
-		if err := loopfile.Usable(state); err != nil {
+		err := loopfile.Usable(state)
+		if reserve.IsFull(err) {
+			// The driver must start, or no volume could be unpublished or deleted.
+			return chosen{kind: began, reason: "volumes are " + whatAre[began] +
+				", as before; the pool is full, so loop devices were not tried: " + err.Error()}, nil
+		}
+		if err != nil {
 			return chosen{}, fmt.Errorf(
-				"the state directory %s holds loop images, and they cannot be used here: %w; choose another --state-dir, or mend that",
+				"the state directory %s holds loop images, and they cannot be used here: %w; choose another "+
+					"--state-dir, or mend that",
 				state,
 				err,
 			)
@@ -60,51 +68,45 @@ func (d *Driver) chooseBackend(state string) (chosen, error) {
 
 // firstChoice chooses the backend of a state directory without volumes.
 func (d *Driver) firstChoice(state string) (chosen, error) {
-	switch d.Backend {
-	case BackendDirectory:
+	if d.Backend == BackendDirectory {
 		return chosen{kind: BackendDirectory, reason: "volumes are " + whatAre[BackendDirectory]}, nil
-	case backendCeph:
-		if err := d.Ceph.usable(state); err != nil {
-			return chosen{}, fmt.Errorf("--backend=%s: %w", d.Backend, err)
-		}
-		return chosen{kind: backendCeph, reason: "volumes are " + whatAre[backendCeph]}, nil
 	}
 	err := loopfile.Usable(state)
 	switch {
 	case err == nil:
 		return chosen{kind: backendLoopfile, reason: "volumes are " + whatAre[backendLoopfile]}, nil
+	case reserve.IsFull(err):
+		return chosen{}, fmt.Errorf(
+			"the filesystem of the state directory %s is full: %w; free some space there", state, err,
+		)
 	case d.Backend == backendLoopfile:
 		return chosen{}, fmt.Errorf("--backend=%s: %w", d.Backend, err)
 	default:
-		return chosen{kind: BackendDirectory, reason: fmt.Sprintf("volumes are %s: %v", whatAre[BackendDirectory], err)}, nil
+		return chosen{kind: BackendDirectory, reason: fmt.Sprintf(
+			"volumes are %s: %v", whatAre[BackendDirectory], err,
+		)}, nil
 	}
 }
 
 var whatAre = map[string]string{
 	backendLoopfile:  "image files on loop devices, with a hard size",
 	BackendDirectory: "directories without a size limit",
-	backendCeph:      "images and subvolumes in Ceph clusters",
 }
 
 func (d *Driver) newBackend(kind, state string) (backend.Backend, error) {
-	switch kind {
-	case backendLoopfile:
+	if kind == backendLoopfile {
 		return loopfile.New(loopfile.Config{
 			StateDir: state, OverCommit: d.Loopfile.OverCommit, MaxVolumes: d.Loopfile.MaxVolumes,
 			FreezeBound: d.Loopfile.FreezeBound,
 		})
-	case backendCeph:
-		return d.Ceph.newBackend(state)
-	default:
-		return directory.New(directory.Config{StateDir: state})
 	}
+	return directory.New(directory.Config{StateDir: state})
 }
 
 // kindFile holds the backend of a state directory.
 const kindFile = "backend"
 
-// beganWith returns the backend of a state directory; empty for one without volumes. A directory of
-// an older version has no file, and its volumes are directories.
+// beganWith returns the backend of a state directory; empty for one without volumes.
 func beganWith(state string) (string, error) {
 	path := filepath.Join(state, kindFile)
 	content, err := os.ReadFile(path)
@@ -122,13 +124,6 @@ func beganWith(state string) (string, error) {
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("find out the backend of the state directory: %w", err)
-	}
-	volumes, err := os.ReadDir(filepath.Join(state, "volumes"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("find out the backend of the state directory: %w", err)
-	}
-	if len(volumes) > 0 {
-		return BackendDirectory, nil
 	}
 	return "", nil
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/driver"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile"
-	kubelet "github.com/purser-csi/purser/internal/driver/registration"
+
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/process"
 )
@@ -38,7 +38,6 @@ type Driver struct {
 	// AttachNodes are the nodes that can reach the volumes; "*" for every node.
 	AttachNodes []string
 	Loopfile    loopfileSettings
-	Ceph        cephSettings
 
 	RegistrationDir    string
 	RegistrationSocket string // the CSI socket as the kubelet sees it; empty when it sees it where we do
@@ -73,7 +72,7 @@ func Command(program cli.Program) *cobra.Command {
 	d.Notice = func(text string) { fmt.Fprintln(program.Out, text) }
 	c := &cobra.Command{
 		Use: "driver", GroupID: cli.GroupRun, Args: cli.NoArguments,
-		Short: "A CSI driver that keeps volumes on this machine, or in Ceph",
+		Short: "A CSI driver that keeps volumes on this machine",
 		Long: `A CSI driver with Identity, Controller and Node services in one process.
 
 As root its volumes are image files below the state directory, attached as loop
@@ -83,15 +82,12 @@ If that is not possible, they are directories without a size limit.
 It registers with a kubelet itself and serves liveness probes over HTTP, so that
 no sidecars are needed for these.
 
-` + loopHelp + "\n\n" + cephHelp,
+` + loopHelp,
 		Example: `  purser driver --endpoint unix:///run/csi/csi.sock --state-dir /var/lib/volumes
 
   # for a kubelet
   purser driver --endpoint unix:///var/lib/kubelet/plugins/csi.purser/csi.sock \
-    --registration-dir /var/lib/kubelet/plugins_registry --http-endpoint :9808
-
-  # for a Ceph cluster described by /etc/ceph/ceph.conf
-  purser driver --endpoint unix:///run/csi/csi.sock --state-dir /var/lib/volumes --backend ceph`,
+    --registration-dir /var/lib/kubelet/plugins_registry --http-endpoint :9808`,
 		RunE: cli.Run(d),
 	}
 	d.AddFlags(c.Flags())
@@ -117,20 +113,23 @@ func (d *Driver) AddFlags(f *pflag.FlagSet) {
 		f.StringVar(&d.NodeID, "node-id", hostname(), "node `name` of this machine in the cluster")
 		f.StringVar(&d.Name, "driver-name", driver.DefaultName, "`name` of the driver, as StorageClasses refer to it")
 		f.StringVar(&d.Backend, "backend", "", "`kind` of storage: "+strings.Join(backends, ", ")+
-			"; by default loopfile where this process may use loop devices, else directory; a state directory keeps the kind that it began with")
+			"; by default loopfile where this process may use loop devices, else directory; a state directory keeps "+
+			"the kind that it began with")
 		f.StringSliceVar(
 			&d.Topology,
 			"topology",
 			[]string{"true"},
 			"where volumes can be reached: true for this machine only, by the topology key "+
-				"topology.DRIVER-NAME/node (images and directories); false to announce nothing; or a `segment` KEY=VALUE, such as "+
-				"topology.kubernetes.io/zone=a, which replaces the key of the machine unless true is given as well; may be given several times",
+				"topology.DRIVER-NAME/node; false to announce nothing; or a `segment` KEY=VALUE, such as "+
+				"topology.kubernetes.io/zone=a, which replaces the key of the machine unless true is given as well; "+
+				"may be given several times",
 		)
 		f.Var(
 			&d.Zones,
 			"virtual-zones",
-			"divide the volumes of this driver among `zones`, each with a size where it has one, such as a=10Gi,b,c: for "+
-				"a cluster whose virtual nodes are all on this machine; replaces --topology, the key is topology.kubernetes.io/zone",
+			"divide the volumes of this driver among `zones`, each with a size where it has one, such as a=10Gi,b,c: "+
+				"for a cluster whose virtual nodes are all on this machine; replaces --topology, the key is "+
+				"topology.kubernetes.io/zone",
 		)
 		f.BoolVar(
 			&d.Attach,
@@ -143,12 +142,10 @@ func (d *Driver) AddFlags(f *pflag.FlagSet) {
 			&d.AttachNodes,
 			"attach-nodes",
 			nil,
-			"`ids` of the nodes that volumes can be attached to, * for every node; by default this node "+
-				"for images and directories, and every node for Ceph",
+			"`ids` of the nodes that volumes can be attached to, * for every node; by default this node",
 		)
 	})
 	d.addLoopFlags(f)
-	cli.Grouped(f, "Ceph", d.Ceph.addFlags)
 	d.addKubeletFlags(f)
 	cli.Grouped(f, "Metrics and health", func(f *pflag.FlagSet) {
 		f.StringVar(
@@ -192,7 +189,8 @@ func (d *Driver) addKubeletFlags(f *pflag.FlagSet) {
 			&d.RegistrationDir,
 			"registration-dir",
 			"",
-			"`folder` that the kubelet watches for drivers, such as /var/lib/kubelet/plugins_registry; empty for no registration",
+			"`folder` that the kubelet watches for drivers, such as /var/lib/kubelet/plugins_registry; empty for no "+
+				"registration",
 		)
 		f.StringVar(
 			&d.RegistrationSocket,
@@ -233,7 +231,9 @@ func (d *Driver) Validate() error {
 		errs = append(errs, errors.New("--state-dir: must not be empty"))
 	}
 	if d.Backend != "" && !slices.Contains(backends, d.Backend) {
-		errs = append(errs, fmt.Errorf("--backend=%q: not known; use one of %s", d.Backend, strings.Join(backends, ", ")))
+		errs = append(errs, fmt.Errorf(
+			"--backend=%q: not known; use one of %s", d.Backend, strings.Join(backends, ", "),
+		))
 	}
 	l := d.Loopfile
 	errs = append(errs,
@@ -241,7 +241,6 @@ func (d *Driver) Validate() error {
 		cli.Need(l.MaxVolumes > 0, "--loopfile-max-volumes=%d: must be above 0", l.MaxVolumes),
 		cli.Need(l.FreezeBound > 0, "--loopfile-freeze-bound=%s: must be above 0", l.FreezeBound),
 	)
-	errs = append(errs, d.Ceph.mistakes()...)
 	errs = append(errs, process.ValidateMetricsPath(d.HTTPEndpoint, d.MetricsPath)...)
 	errs = append(errs, cli.ValidateLogging(d.Logging)...)
 	errs = append(
@@ -280,7 +279,8 @@ func (d *Driver) settingMistakes() (errs []error) {
 			errs = append(
 				errs,
 				fmt.Errorf(
-					"--driver-name=%q: no name for a topology key, which has lower-case letters; choose another one, or give --topology=false",
+					"--driver-name=%q: no name for a topology key, which has lower-case letters; choose another one, "+
+						"or give --topology=false",
 					d.Name,
 				),
 			)
@@ -312,7 +312,9 @@ func (d *Driver) topologyMistakes() (errs []error) {
 				segment != topologyOff || len(d.Topology) == 1,
 				"--topology=false: leave the other values out, or this one",
 			),
-			cli.Need(!isPair || !seen[key], "--topology=%q: the key is given twice; all volumes are in one place", segment),
+			cli.Need(
+				!isPair || !seen[key], "--topology=%q: the key is given twice; all volumes are in one place", segment,
+			),
 		)
 		seen[key] = true
 	}
@@ -327,7 +329,7 @@ func (d *Driver) validateRegistration() error {
 			d.RegistrationSocket,
 		)
 	}
-	if _, err := kubelet.New(d.registration()); err != nil {
+	if _, err := NewRegistration(d.registration()); err != nil {
 		return fmt.Errorf("--registration-dir=%s: %w", d.RegistrationDir, err)
 	}
 	return nil
@@ -357,10 +359,10 @@ func (d *Driver) settings() driver.Config {
 	return c
 }
 
-func (d *Driver) registration() kubelet.Config {
+func (d *Driver) registration() Config {
 	seen := d.RegistrationSocket
 	if seen == "" {
 		seen = strings.TrimPrefix(d.Endpoint, "unix://")
 	}
-	return kubelet.Config{Dir: d.RegistrationDir, Name: d.Name, Socket: seen}
+	return Config{Dir: d.RegistrationDir, Name: d.Name, Socket: seen}
 }

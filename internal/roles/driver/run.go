@@ -12,14 +12,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
-	logsapi "k8s.io/component-base/logs/api/v1"
-	"k8s.io/klog/v2"
 
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/driver"
-	kubelet "github.com/purser-csi/purser/internal/driver/registration"
+
+	"github.com/purser-csi/purser/internal/driver/reserve"
 	"github.com/purser-csi/purser/internal/mount"
-	"github.com/purser-csi/purser/internal/roles/cli"
+	"github.com/purser-csi/purser/internal/printable"
 	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
@@ -28,27 +27,33 @@ import (
 func (d *Driver) Run(ctx context.Context) error {
 	log := d.Log
 	if log.GetSink() == nil {
-		if err := logsapi.ValidateAndApply(d.Logging, nil); err != nil {
-			return cli.UsageError{Err: fmt.Errorf("logging: %w", err)}
+		var err error
+		if log, err = process.NewLog(d.Logging); err != nil {
+			return err
 		}
-		log = klog.Background()
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	plugin, err := d.plugin(telemetry.NewServed(registry))
+	registry.MustRegister(
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	plugin, err := d.plugin(registry)
 	if err != nil {
 		return err
 	}
 	return d.serve(logr.NewContext(ctx, withOneLineErrors(log)), plugin, registry)
 }
 
-func (d *Driver) plugin(served *telemetry.Served) (*driver.Driver, error) {
+func (d *Driver) plugin(registry prometheus.Registerer) (*driver.Driver, error) {
 	settings := d.settings()
 	state := settings.StateDir
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return nil, fmt.Errorf("--state-dir=%s: %w", d.StateDir, err)
 	}
-	publishing, err := mount.Detect(state)
+	var publishing mount.Detection
+	err := reserve.New(state).Do(func() (err error) {
+		publishing, err = mount.Detect(state)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("--state-dir=%s: %w", d.StateDir, err)
 	}
@@ -56,13 +61,14 @@ func (d *Driver) plugin(served *telemetry.Served) (*driver.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.Notice != nil {
-		d.Notice(choice.reason)
-		d.Notice(publishing.Reason)
-	}
-	settings.Mounter, settings.Metrics = publishing.Mounter, served
+	d.notify(choice.reason)
+	d.notify(publishing.Reason)
+	settings.Mounter, settings.Metrics = publishing.Mounter, telemetry.NewServed(registry)
 	if settings.Backend, err = d.newBackend(choice.kind, state); err != nil {
 		return nil, fmt.Errorf("backend %s: %w", choice.kind, err)
+	}
+	if look := driver.Pool(settings.Backend); look != nil {
+		telemetry.NewPool(registry, look)
 	}
 	plugin, err := driver.New(settings)
 	if err != nil {
@@ -99,14 +105,14 @@ func (d *Driver) serve(ctx context.Context, plugin *driver.Driver, registry prom
 
 // register registers the driver with the kubelet, once the driver accepts calls.
 func (d *Driver) register(ctx context.Context, plugin *driver.Driver, web *web) error {
-	server, err := kubelet.New(d.registration())
+	server, err := NewRegistration(d.registration())
 	if err != nil {
 		return fmt.Errorf("--registration-dir=%s: %w", d.RegistrationDir, err)
 	}
 	web.SetCheck("registration", func(context.Context) error { return server.Check() })
 	select {
 	case <-plugin.Ready():
-		return server.Run(ctx)
+		return reserve.New(d.settings().StateDir).Do(func() error { return server.Run(ctx) })
 	case <-ctx.Done():
 		return nil
 	}
@@ -170,4 +176,12 @@ func (w *web) close() {
 		w.Stop()
 	}
 	_ = w.own.Close()
+}
+
+// notify passes a message for the user on. It may quote a path or a program, and loses the characters
+// that a terminal acts on.
+func (d *Driver) notify(text string) {
+	if d.Notice != nil {
+		d.Notice(printable.Text(text))
+	}
 }

@@ -9,11 +9,12 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/purser-csi/purser/internal/driver/zone"
+	"github.com/purser-csi/purser/internal/driver/records"
+	"github.com/purser-csi/purser/internal/size"
 )
 
 // Zones is the value of a flag with names of zones, each with or without a size.
-type Zones []zone.Zone
+type Zones []records.Zone
 
 var _ pflag.Value = (*Zones)(nil)
 
@@ -21,18 +22,22 @@ var _ pflag.Value = (*Zones)(nil)
 func (z *Zones) Set(value string) error {
 	for item := range strings.SplitSeq(value, ",") {
 		name, text, sized := strings.Cut(item, "=")
-		one := zone.Zone{Name: name}
+		one := records.Zone{Name: name}
 		if sized {
-			size, err := resource.ParseQuantity(text)
-			if err != nil || size.Sign() <= 0 {
+			quantity, err := resource.ParseQuantity(text)
+			if err != nil || quantity.Sign() <= 0 {
 				return fmt.Errorf("%q: the size must be above 0, such as %s=10Gi", item, name)
 			}
-			one.Bytes = size.Value()
+			bytes, problem := size.Bytes(quantity)
+			if problem != nil {
+				return fmt.Errorf("%q: %s", item, problem.Message)
+			}
+			one.Bytes = bytes
 		}
 		if name == "" {
 			return errors.New("a zone has no name; give names such as a,b,c, each with a size where it has one: a=10Gi")
 		}
-		if slices.ContainsFunc(*z, func(other zone.Zone) bool { return other.Name == name }) {
+		if slices.ContainsFunc(*z, func(other records.Zone) bool { return other.Name == name }) {
 			return fmt.Errorf("zone %q is given twice", name)
 		}
 		*z = append(*z, one)
@@ -49,7 +54,8 @@ func (z *Zones) String() string {
 	for _, one := range *z {
 		item := one.Name
 		if one.Bytes > 0 {
-			item += "=" + resource.NewQuantity(one.Bytes, resource.BinarySI).String()
+			bytes := size.Quantity(one.Bytes)
+			item += "=" + bytes.String()
 		}
 		items = append(items, item)
 	}

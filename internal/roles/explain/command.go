@@ -2,18 +2,19 @@ package explain
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-	"sigs.k8s.io/yaml"
+	"k8s.io/apimachinery/pkg/labels"
 
-	core "github.com/purser-csi/purser/internal/core/explain"
+	rules "github.com/purser-csi/purser/internal/explain/rules"
+	"github.com/purser-csi/purser/internal/printable"
 )
 
 // Streams are where the commands read and write.
@@ -38,6 +39,10 @@ func (e ExitError) Error() string {
 
 // ExitCode returns the code for main.
 func (e ExitError) ExitCode() int { return e.Code }
+
+// ErrorText returns an error as main prints it: it may quote objects and drivers, so it loses the
+// characters that a terminal acts on.
+func ErrorText(err error) string { return printable.Text(err.Error()) }
 
 // Unwrap returns the cause.
 func (e ExitError) Unwrap() error { return e.Err }
@@ -65,45 +70,75 @@ func New(streams Streams) []*cobra.Command {
 	return []*cobra.Command{newExplain(streams), newTree(streams), newDump(streams)}
 }
 
-// Answer is the output of explain with -o json or -o yaml. For one object, Reports has its entry.
-// Without an object, Groups has the causes, and Reports every stuck object.
+// schemaExplain and schemaTree name the forms of -o json. A field is added under the same name; a
+// form without a field of before, or with another meaning, needs the next version.
+const (
+	schemaExplain = "purser.explain/v1"
+	schemaTree    = "purser.tree/v1"
+)
+
+// Answer is the output of explain with -o json or -o yaml. For named objects, Reports has one entry
+// each. Without an object, Groups has the causes, and Reports every stuck object.
 type Answer struct {
-	Time    time.Time     `json:"time"`
-	Reports []core.Report `json:"reports"`
-	Groups  []core.Group  `json:"groups,omitempty"`
-	Unread  []string      `json:"unread,omitempty"`
+	Schema  string         `json:"schema"`
+	Time    time.Time      `json:"time"`
+	Reports []rules.Report `json:"reports"`
+	Groups  []rules.Group  `json:"groups,omitempty"`
+	Unread  []string       `json:"unread,omitempty"`
+	// Unknown says that a kind was not read of which an object may be stuck.
+	Unknown bool `json:"unknown,omitempty"`
+
+	named bool // the reports are about the objects that were named
 }
 
 type explainOptions struct {
 	source
 	output string
 	watch  bool
+	all    bool
 	out    io.Writer
+
+	allNamespaces bool
+	selector      string
 }
 
 func newExplain(streams Streams) *cobra.Command {
 	o := &explainOptions{source: source{in: streams.In}, out: streams.Out}
 	c := &cobra.Command{
-		Use:   "explain [KIND/NAME]",
+		Use:   "explain [KIND/NAME ...]",
 		Short: "Say why a claim, volume or pod is stuck",
 		Long: `Prints what an object waits for, which fields show that, what to do and who has
-to do it. Without an object: everything that is stuck, grouped by cause.
+to do it. Without an object: a table of everything that is stuck, a line for
+each cause, and what is to be done about the first few.
 
-KIND is pvc, pv, pod, volumeattachment, volumesnapshot, node, storageclass or
-namespace. It only reads. Exit codes: 0 not stuck, 1 stuck, 2 unknown.`,
+KIND is pvc, pv, pod, volumeattachment, volumesnapshot, node, storageclass,
+namespace, deployment, statefulset, daemonset or replicaset. It only reads. Exit
+codes: 0 not stuck, 1 stuck, 2 unknown; of several objects, the highest.`,
 		Example: `  # why is this claim Pending?
   purser explain pvc/data -n shop
 
   # everything that is stuck, from files that were sent
   purser explain --from must-gather/`,
-		Args: cobra.MaximumNArgs(2),
-		RunE: func(c *cobra.Command, args []string) error { return cannotTell(o.run(c.Context(), args)) },
+		ValidArgsFunction: o.complete,
+		RunE:              func(c *cobra.Command, args []string) error { return cannotTell(o.run(c.Context(), args)) },
 	}
 	o.flags(c.Flags())
 	o.dumpFlags(c.Flags())
 	c.Flags().StringVarP(&o.output, "output", "o", "text", "`format` of the answer: text, json or yaml")
 	c.Flags().
-		BoolVarP(&o.watch, "watch", "w", false, "explain again every five seconds, and print what has changed, until the object is not stuck")
+		BoolVarP(
+			&o.watch, "watch", "w", false,
+			"explain again every five seconds, and print what has changed, until the object is not stuck",
+		)
+	c.Flags().BoolVarP(
+		&o.allNamespaces, "all-namespaces", "A", false, "without an object: all namespaces, whatever -n says",
+	)
+	c.Flags().StringVarP(
+		&o.selector, "selector", "l", "", "without an object: only objects with these `labels`, such as app=web",
+	)
+	c.Flags().BoolVar(
+		&o.all, "all", false, "without an object: explain every cause, not only the first few of the table",
+	)
 	return c
 }
 
@@ -147,56 +182,103 @@ func (o *explainOptions) once(ctx context.Context, args []string, before string)
 }
 
 func (o *explainOptions) answer(ctx context.Context, args []string) (Answer, error) {
+	selector, err := labels.Parse(o.selector)
+	switch {
+	case err != nil:
+		return Answer{}, fmt.Errorf("--selector=%s: %w", o.selector, err)
+	case len(args) > 0 && o.selector != "":
+		return Answer{}, errors.New("--selector: it selects without an object; leave out KIND/NAME or the selector")
+	case len(args) > 0 && o.allNamespaces:
+		return Answer{}, errors.New("--all-namespaces: a name is in one namespace; leave out KIND/NAME, or give -n")
+	case o.allNamespaces:
+		o.namespace = ""
+	}
 	cluster, namespace, err := o.read(ctx)
 	if err != nil {
 		return Answer{}, err
 	}
-	answer := Answer{Time: cluster.Now.UTC()}
-	if len(args) == 0 {
-		answer.Reports = cluster.Stuck(o.namespace)
-		answer.Groups = core.GroupByCause(answer.Reports)
-		answer.Unread = cluster.UnreadTexts()
+	answer := Answer{Schema: schemaExplain, Time: cluster.Now.UTC(), named: len(args) > 0}
+	if !answer.named {
+		answer.Reports = selected(cluster, cluster.Stuck(o.namespace), selector)
+		answer.Groups = rules.GroupByCause(answer.Reports)
+		answer.Unread, answer.Unknown = cluster.UnreadTexts(), cluster.CannotTell()
 		return answer, nil
 	}
-	ref, err := parseRef(args, namespace)
+	refs, err := parseRefs(args, namespace)
 	if err != nil {
 		return Answer{}, err
 	}
-	answer.Reports = []core.Report{cluster.Explain(ref)}
+	for _, ref := range refs {
+		answer.Reports = append(answer.Reports, explainNamed(cluster, ref))
+	}
 	return answer, nil
 }
 
-func (o *explainOptions) render(answer Answer) (string, error) {
-	switch o.output {
-	case "json":
-		text, err := json.MarshalIndent(answer, "", "  ")
-		return string(text) + "\n", err
-	case "yaml":
-		text, err := yaml.Marshal(answer)
-		return string(text), err
+// selected returns the reports about objects with the labels.
+func selected(cluster *rules.Cluster, reports []rules.Report, selector labels.Selector) []rules.Report {
+	if selector.Empty() {
+		return reports
 	}
-	p := printer{width: 80, style: styleFor(o.out)}
-	if answer.Groups == nil && len(answer.Reports) == 1 {
-		p.report(answer.Reports[0])
-	} else {
-		p.groups(answer)
+	matches := map[rules.Ref]bool{}
+	for _, o := range cluster.Objects() {
+		matches[o.Ref] = selector.Matches(labels.Set(o.Labels))
+	}
+	return slices.DeleteFunc(reports, func(r rules.Report) bool { return !matches[r.Object] })
+}
+
+func (o *explainOptions) render(answer Answer) (string, error) {
+	if o.output != "text" {
+		return encode(answer, o.output)
+	}
+	p := printer{width: widthOf(o.out), style: styleFor(o.out)}
+	if !answer.named {
+		p.groups(answer, o.all)
+	}
+	for i, report := range answer.Reports {
+		if answer.named {
+			if i > 0 {
+				p.line("")
+			}
+			p.report(report)
+		}
 	}
 	return p.String(), nil
 }
 
-// exitCode returns 1 if an object is stuck, and 2 if the state of an object is unknown.
+// exitCode returns 1 if an object is stuck, and 2 if the state of an object is unknown. Without an object,
+// waits that are normal are not stuck.
 func exitCode(answer Answer) int {
 	code := 0
+	if answer.Unknown {
+		code = exitUnknown
+	}
+	if answer.Groups != nil {
+		if slices.ContainsFunc(answer.Groups, func(g rules.Group) bool { return !g.Normal }) {
+			code = exitStuck
+		}
+		return code
+	}
 	for _, report := range answer.Reports {
 		switch report.State {
-		case core.Stuck:
-			return exitStuck
-		case core.Unknown:
+		case rules.Stuck:
+			code = max(code, exitStuck)
+		case rules.Unknown:
 			code = exitUnknown
-		case core.Well:
+		case rules.Well:
 		}
 	}
 	return code
+}
+
+// widthOf is the width of a terminal, within what can be read well, and 80 for what is no terminal.
+func widthOf(out io.Writer) int {
+	const usual, most = 80, 160
+	if file, ok := out.(*os.File); ok {
+		if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {
+			return max(usual/2, min(width, most))
+		}
+	}
+	return usual
 }
 
 // styleFor returns a style with colours for a terminal, unless NO_COLOR is set.

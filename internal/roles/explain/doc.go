@@ -1,5 +1,5 @@
 // Package explain is the commands explain, tree and dump: they read a cluster or a dump of one, and
-// print what core/explain decides.
+// print what internal/explain/rules decides.
 //
-// It must not judge an object: every sentence about one comes from core/explain.
+// It must not judge an object: every sentence about one comes from internal/explain/rules.
 package explain

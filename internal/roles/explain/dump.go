@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,8 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	core "github.com/purser-csi/purser/internal/core/explain"
-	"github.com/purser-csi/purser/internal/world/inventory"
+	"github.com/purser-csi/purser/internal/explain/inventory"
+	rules "github.com/purser-csi/purser/internal/explain/rules"
+	"github.com/purser-csi/purser/internal/printable"
+	"github.com/purser-csi/purser/internal/size"
 )
 
 type dumpOptions struct {
@@ -32,17 +35,27 @@ func newDump(streams Streams) *cobra.Command {
 		Short: "Write all that explain needs into a file that can be sent",
 		Long: `Writes the objects that explain reads, as one JSON List. Secrets are named
 and their values are never read; the commands, arguments and environment of
-containers are left out.`,
+containers are left out. The output of explain and tree has names too: to send
+it, make it from a dump with --hide-names.`,
 		Example: `  purser dump > dump.json
-  purser explain --from dump.json pvc/data -n shop`,
+  purser explain --from dump.json pvc/data -n shop
+
+  purser dump --hide-names > hidden.json
+  purser explain --from hidden.json -o json`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
+		RunE: func(c *cobra.Command, _ []string) error { return cannotTell(o.run(c.Context())) },
 	}
 	o.flags(c.Flags())
+	o.dumpFlags(c.Flags())
 	c.Flags().BoolVar(&o.rbac, "rbac", false, "print the ClusterRole that is needed, and read nothing")
 	c.Flags().
-		BoolVar(&o.hideNames, "hide-names", false, "replace the names of objects, namespaces and nodes, the same name always by the same word")
-	c.Flags().StringVar(&o.maxSize, "max-size", "50Mi", "`size` of the dump at most; the oldest events are left out first")
+		BoolVar(
+			&o.hideNames, "hide-names", false,
+			"replace the names of objects, namespaces and nodes, the same name always by the same word",
+		)
+	c.Flags().StringVar(
+		&o.maxSize, "max-size", "50Mi", "`size` of the dump at most; the oldest events are left out first",
+	)
 	return c
 }
 
@@ -51,50 +64,59 @@ func (o *dumpOptions) run(ctx context.Context) error {
 		_, err := io.WriteString(o.out, clusterRole())
 		return err
 	}
-	limit, err := resource.ParseQuantity(o.maxSize)
-	if err != nil {
+	quantity, err := resource.ParseQuantity(o.maxSize)
+	limit, problem := size.Bytes(quantity)
+	if err != nil || problem != nil {
 		return fmt.Errorf("--max-size=%s: expected a size such as 50Mi", o.maxSize)
-	}
-	reader, namespace, err := o.client()
-	if err != nil {
-		return err
-	}
-	if o.namespace != "" {
-		namespace = o.namespace
 	}
 	var items []map[string]any
 	var failed error
-	unread, err := inventory.List(ctx, reader, namespace, func(object client.Object) {
+	unread, at, err := o.each(ctx, func(object client.Object) {
 		item, err := inventory.Content(object)
 		if err != nil {
 			failed = err
 			return
 		}
-		if ns := object.GetNamespace(); o.namespace == "" || ns == "" || ns == o.namespace || inventory.IsLease(object) {
+		ns := object.GetNamespace()
+		isIn := o.namespace == "" || ns == "" || ns == o.namespace || inventory.TellsOfAll(object)
+		if isIn && !inventory.IsOldRevision(object) {
 			items = append(items, item)
 		}
 	})
-	if err != nil || failed != nil {
-		return cmpError(err, failed)
+	if err = cmp.Or(err, failed); err != nil {
+		return err
 	}
 	if o.hideNames {
 		items = inventory.HideNames(items)
 	}
-	return o.write(items, unread, limit.Value())
+	return o.write(items, unread, at, limit)
 }
 
-func cmpError(errs ...error) error {
-	for _, err := range errs {
+// each calls a function with each object of the source, and returns the kinds that were not read
+// and the time.
+func (s *source) each(ctx context.Context, f func(client.Object)) (map[rules.Kind]string, time.Time, error) {
+	if len(s.from) > 0 {
+		builder, err := s.readDump()
 		if err != nil {
-			return err
+			return nil, time.Time{}, err
 		}
+		for _, o := range builder.Objects() {
+			f(o)
+		}
+		cluster := builder.Cluster()
+		return cluster.Unread, cluster.Now, nil
 	}
-	return nil
+	reader, namespace, err := s.client()
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	unread, err := inventory.List(ctx, reader, cmp.Or(s.namespace, namespace), f)
+	return unread, time.Now(), err
 }
 
 // write prints the List. It drops the oldest events if the List is larger than the limit.
-func (o *dumpOptions) write(items []map[string]any, unread map[core.Kind]string, limit int64) error {
-	annotations := map[string]string{inventory.AnnDumpTime: time.Now().UTC().Format(time.RFC3339)}
+func (o *dumpOptions) write(items []map[string]any, unread map[rules.Kind]string, at time.Time, limit int64) error {
+	annotations := map[string]string{inventory.AnnDumpTime: at.UTC().Format(time.RFC3339)}
 	maps.Copy(annotations, inventory.UnreadAnnotations(unread))
 	items, dropped, err := fit(items, limit)
 	if err != nil {
@@ -109,9 +131,14 @@ func (o *dumpOptions) write(items []map[string]any, unread map[core.Kind]string,
 		"metadata":   map[string]any{"annotations": annotations},
 		"items":      items,
 	}
-	encoder := json.NewEncoder(o.out)
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
 	encoder.SetIndent("", " ")
-	return encoder.Encode(list)
+	if err := encoder.Encode(list); err != nil {
+		return err
+	}
+	_, err = io.WriteString(o.out, printable.JSON(text.String()))
+	return err
 }
 
 // fit drops the oldest events until the rest is within the limit.
@@ -141,7 +168,8 @@ func fit(items []map[string]any, limit int64) (kept []map[string]any, dropped in
 	}
 	if total > limit {
 		return nil, 0, fmt.Errorf(
-			"the dump would have %d bytes without any event, and --max-size allows %d; give -n for one namespace, or a larger size",
+			"the dump would have %d bytes without any event, and --max-size allows %d; give -n for one namespace, or "+
+				"a larger size",
 			total,
 			limit,
 		)

@@ -1,16 +1,38 @@
 package explain
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	core "github.com/purser-csi/purser/internal/core/explain"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/yaml"
+
+	rules "github.com/purser-csi/purser/internal/explain/rules"
+	"github.com/purser-csi/purser/internal/printable"
 )
 
+// encode returns an answer as json or yaml. Characters that a terminal acts on are escaped there too.
+func encode(answer any, format string) (string, error) {
+	text, err := json.MarshalIndent(answer, "", "  ")
+	if err != nil {
+		return "", err
+	}
+	if format == "json" {
+		return printable.JSON(string(text)) + "\n", nil
+	}
+	text, err = yaml.JSONToYAML(text)
+	return printable.Text(string(text)), err
+}
+
+// code is an escape sequence of this program, which [printer.line] writes as it is.
+type code string
+
 // style turns the parts of an answer into terminal text.
-type style struct{ bold, bad, good, dim, off string }
+type style struct{ bold, bad, good, dim, off code }
 
 var (
 	plain    = style{}
@@ -24,24 +46,40 @@ type printer struct {
 	style style
 }
 
-func (p *printer) line(format string, args ...any) { fmt.Fprintf(&p.Builder, format+"\n", args...) }
+// line writes one line. All text is written by it: what is no [code] comes from the cluster, and loses
+// the characters that a terminal acts on.
+func (p *printer) line(format string, args ...any) {
+	shown := make([]any, len(args))
+	for i, arg := range args {
+		switch arg.(type) {
+		case code, int:
+			shown[i] = arg
+		default:
+			shown[i] = printable.Line(fmt.Sprint(arg))
+		}
+	}
+	fmt.Fprintf(&p.Builder, format+"\n", shown...)
+}
 
 // report prints the four parts of the answer about one object.
-func (p *printer) report(r core.Report) {
+func (p *printer) report(r rules.Report) {
 	s := p.style
 	switch r.State {
-	case core.Well:
+	case rules.Well:
 		p.line("%s%s%s  %swell%s", s.bold, r.Object, s.off, s.good, s.off)
-		p.paragraph("  ", "", r.Summary+".")
+		p.paragraph("  ", "", sentence(r.Summary))
 		if r.Next != "" {
-			p.paragraph("  ", "Next: ", r.Next+".")
+			p.paragraph("  ", "Next: ", sentence(r.Next))
 		}
-	case core.Unknown:
+	case rules.Unknown:
 		p.line("%s%s%s  cannot tell", s.bold, r.Object, s.off)
-		p.paragraph("  ", "", r.Summary+".")
-	case core.Stuck:
+		p.paragraph("  ", "", sentence(r.Summary))
+		if r.Next != "" {
+			p.paragraph("  ", "", r.Next)
+		}
+	case rules.Stuck:
 		p.line("%s%s%s  %sstuck%s", s.bold, r.Object, s.off, s.bad, s.off)
-		p.paragraph("  ", "", r.Summary+".")
+		p.paragraph("  ", "", sentence(r.Summary))
 		for i, f := range r.Findings {
 			p.line("")
 			if len(r.Findings) > 1 {
@@ -59,12 +97,12 @@ func (p *printer) unread(texts []string) {
 	}
 	p.line("")
 	for _, text := range texts {
-		p.paragraph(p.style.dim+"Note: ", "", text+"."+p.style.off)
+		p.wrap(p.style.dim, "Note: ", sentence(text))
 	}
 }
 
-func (p *printer) finding(f core.Finding) {
-	p.paragraph("It waits for  ", "", f.WaitsFor+".")
+func (p *printer) finding(f rules.Finding) {
+	p.chain(f)
 	if f.Words != "" {
 		label := "Its event     "
 		if f.Event == "" {
@@ -84,19 +122,50 @@ func (p *printer) finding(f core.Finding) {
 		if i == 0 {
 			label = "What to do    "
 		}
-		p.paragraph(label, "", step.Text+".")
+		p.paragraph(label, "", sentence(step.Text))
 		if step.Command != "" {
 			p.line("                %s%s%s", p.style.bold, step.Command, p.style.off)
 		}
 		if step.Risk != "" {
-			p.paragraph("                ", "Risk: ", step.Risk+".")
+			p.paragraph("                ", "Risk: ", sentence(step.Risk))
 		}
 	}
-	p.paragraph("Who           ", "", whoText(f)+".")
+	p.paragraph("Who           ", "", sentence(whoText(f)))
 	p.line("Reason        %s", f.Reason)
 }
 
-func evidenceText(e core.Evidence) string {
+// chain prints the waits from the object to the cause, each on a line but the last, which is whole.
+func (p *printer) chain(f rules.Finding) {
+	if len(f.Chain) == 0 {
+		p.paragraph("It waits for  ", "", sentence(f.WaitsFor))
+		return
+	}
+	for i, link := range f.Chain {
+		label := "It waits for  "
+		if i > 0 {
+			label = link.Object.String() + " waits for "
+		}
+		if i == len(f.Chain)-1 {
+			p.paragraph("  ", label, sentence(f.WaitsFor))
+			return
+		}
+		text := label + link.WaitsFor
+		if i > 0 {
+			text = "  " + text
+		}
+		p.line("%s", cut(text, p.width))
+	}
+}
+
+// sentence ends a text with a full stop, unless it has an end of its own.
+func sentence(text string) string {
+	if text == "" || strings.ContainsAny(text[len(text)-1:], ".?!") {
+		return text
+	}
+	return text + "."
+}
+
+func evidenceText(e rules.Evidence) string {
 	text := fmt.Sprintf("%s: %s is %s", e.Object, e.Field, e.Value)
 	if strings.HasPrefix(e.Field, "event ") {
 		text = fmt.Sprintf("%s, %s: %s", e.Object, e.Field, e.Value)
@@ -107,8 +176,8 @@ func evidenceText(e core.Evidence) string {
 	return text
 }
 
-func whoText(f core.Finding) string {
-	if f.Actor != core.Itself {
+func whoText(f rules.Finding) string {
+	if f.Actor != rules.Itself {
 		return "the " + string(f.Actor)
 	}
 	if f.Until != nil {
@@ -117,26 +186,98 @@ func whoText(f core.Finding) string {
 	return "no one: it goes on by itself"
 }
 
-// groups prints the causes of everything that is stuck.
-func (p *printer) groups(answer Answer) {
-	if len(answer.Groups) == 0 {
+// mostExplained is how many causes are explained behind the table, unless all are asked for.
+const mostExplained = 5
+
+// groups prints a table of the causes of everything that is stuck, then what to do about the first.
+// What is not wrong stands below it.
+func (p *printer) groups(answer Answer, all bool) {
+	stuck := slices.DeleteFunc(slices.Clone(answer.Groups), func(g rules.Group) bool { return g.Normal })
+	normal := slices.DeleteFunc(slices.Clone(answer.Groups), func(g rules.Group) bool { return !g.Normal })
+	switch {
+	case len(stuck) > 0:
+		p.line(
+			"%s stuck, for %s.", counted(objectsIn(stuck), "object is", "objects are"),
+			counted(len(stuck), "cause", "causes"),
+		)
+		p.line("")
+		p.table(stuck, answer.Time)
+	case answer.Unknown:
+		p.line("Cannot tell whether something is stuck: not all was read.")
+	default:
 		p.line("Nothing is stuck.")
-		p.unread(answer.Unread)
-		return
 	}
-	p.line("%d object(s) are stuck, for %d cause(s).", len(answer.Reports), len(answer.Groups))
-	for i, g := range answer.Groups {
+	explained := stuck
+	if !all {
+		explained = stuck[:min(len(stuck), mostExplained)]
+	}
+	for i, g := range explained {
 		p.line("")
 		p.line("%s%d. %s%s  %s", p.style.bold, i+1, g.Reason, p.style.off, objectsText(g.Objects))
 		p.finding(g.Finding)
 	}
+	if left := len(stuck) - len(explained); left > 0 {
+		p.line("")
+		p.line("%s not explained here: --all explains them too.", counted(left, "cause is", "causes are"))
+	}
+	if len(normal) > 0 {
+		p.line("")
+		p.line("%s as they should:", counted(objectsIn(normal), "object waits", "objects wait"))
+		p.table(normal, answer.Time)
+	}
 	p.unread(answer.Unread)
+}
+
+func objectsIn(groups []rules.Group) (n int) {
+	for _, g := range groups {
+		n += len(g.Objects)
+	}
+	return n
+}
+
+func counted(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprint(n, " ", more)
+}
+
+// table has a line for each cause: the oldest object, how many more, since when, the actor, the cause.
+// What does not fit is cut at the end, where the cause is; names come first and stay whole.
+func (p *printer) table(groups []rules.Group, now time.Time) {
+	rows := [][]string{{"OBJECT", "SINCE", "WHO", "CAUSE"}}
+	for _, g := range groups {
+		object := g.Finding.Object.String()
+		if more := len(g.Objects) - 1; more > 0 {
+			object += fmt.Sprintf(" +%d", more)
+		}
+		since := "-"
+		if g.Oldest != nil {
+			since = duration.HumanDuration(now.Sub(*g.Oldest))
+		}
+		rows = append(rows, []string{
+			object, since, string(g.Finding.Actor), string(g.Reason) + ": " + g.Finding.WaitsFor,
+		})
+	}
+	var widths [3]int
+	for _, row := range rows {
+		for i := range widths {
+			widths[i] = max(widths[i], utf8.RuneCountInString(printable.Line(row[i])))
+		}
+	}
+	for _, row := range rows {
+		var text strings.Builder
+		for i, width := range widths {
+			fmt.Fprintf(&text, "%-*s  ", width, printable.Line(row[i]))
+		}
+		p.line("%s", cut(text.String()+row[3], max(p.width, utf8.RuneCountInString(text.String())+1)))
+	}
 }
 
 // mostListed bounds how many objects of a group are named.
 const mostListed = 4
 
-func objectsText(refs []core.Ref) string {
+func objectsText(refs []rules.Ref) string {
 	var names []string
 	for i, ref := range refs {
 		if i == mostListed {
@@ -149,14 +290,21 @@ func objectsText(refs []core.Ref) string {
 }
 
 // paragraph wraps a text behind a label; later lines are indented by the label's width.
-func (p *printer) paragraph(label, prefix, text string) {
+func (p *printer) paragraph(label, prefix, text string) { p.wrap("", label, prefix+text) }
+
+// wrap writes a paragraph in a colour, which may be none.
+func (p *printer) wrap(colour code, label, text string) {
+	off := p.style.off
+	if colour == "" {
+		off = ""
+	}
 	indent := strings.Repeat(" ", utf8.RuneCountInString(label))
 	line, room := label, p.width-len(indent)
 	column := 0
-	for word := range strings.FieldsSeq(prefix + text) {
+	for word := range strings.FieldsSeq(printable.Text(text)) {
 		size := utf8.RuneCountInString(word)
 		if column > 0 && column+1+size > room {
-			p.line("%s", line)
+			p.line("%s%s%s", colour, line, off)
 			line, column = indent, 0
 		}
 		if column > 0 {
@@ -164,5 +312,5 @@ func (p *printer) paragraph(label, prefix, text string) {
 		}
 		line, column = line+word, column+size
 	}
-	p.line("%s", line)
+	p.line("%s%s%s", colour, line, off)
 }

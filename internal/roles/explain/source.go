@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,18 +18,19 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	core "github.com/purser-csi/purser/internal/core/explain"
-	"github.com/purser-csi/purser/internal/world/inventory"
+	"github.com/purser-csi/purser/internal/explain/inventory"
+	core "github.com/purser-csi/purser/internal/explain/rules"
 )
 
 // source says where the objects are read from. The flags are kubectl's, so that the commands work
 // as its plugin.
 type source struct {
-	kubeconfig, context, namespace string
-	from                           []string
-	now                            string
-	in                             io.Reader // for --from -
-	api                            *rest.Config
+	kubeconfig, namespace string
+	overrides             clientcmd.ConfigOverrides
+	from                  []string
+	now                   string
+	in                    io.Reader // for --from -
+	api                   *rest.Config
 }
 
 func (s *source) flags(f *pflag.FlagSet) {
@@ -38,7 +40,15 @@ func (s *source) flags(f *pflag.FlagSet) {
 		"",
 		"`path` of a kubeconfig; without it KUBECONFIG, then ~/.kube/config, then that of the pod",
 	)
-	f.StringVar(&s.context, "context", "", "`name` of the kubeconfig's context")
+	f.StringVar(&s.overrides.CurrentContext, "context", "", "`name` of the kubeconfig's context")
+	f.StringVar(&s.overrides.ClusterInfo.Server, "server", "", "`url` of the API server, in place of the kubeconfig's")
+	f.StringVar(&s.overrides.AuthInfo.Impersonate, "as", "", "`user` or service account to read as")
+	f.StringArrayVar(&s.overrides.AuthInfo.ImpersonateGroups, "as-group", nil,
+		"`group` to read as, with --as; may be given several times")
+	f.StringVar(
+		&s.overrides.Timeout, "request-timeout", "",
+		"`duration` of one request at most, such as 10s; without it no limit",
+	)
 	f.StringVarP(
 		&s.namespace,
 		"namespace",
@@ -53,9 +63,17 @@ func (s *source) dumpFlags(f *pflag.FlagSet) {
 		&s.from,
 		"from",
 		nil,
-		"a dump to read instead of a cluster: a `file` of YAML or JSON, a folder of such files, or - for standard input; may be given several times",
+		"a dump to read instead of a cluster: a `file` of YAML or JSON, a folder of such files, or - for standard "+
+			"input; may be given several times",
 	)
 	f.StringVar(&s.now, "now", "", "`time` of the dump, in RFC 3339; without it the newest time that the dump names")
+}
+
+// of returns the source with another namespace, unless that is empty.
+func (s *source) of(namespace string) source {
+	other := *s
+	other.namespace = cmp.Or(namespace, s.namespace)
+	return other
 }
 
 // config returns how the API server is reached, and the namespace of the context.
@@ -67,7 +85,7 @@ func (s *source) config() (*rest.Config, string, error) {
 	rules.ExplicitPath = s.kubeconfig
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
 		rules,
-		&clientcmd.ConfigOverrides{CurrentContext: s.context},
+		&s.overrides,
 	)
 	config, err := loader.ClientConfig()
 	if err != nil {
@@ -94,12 +112,11 @@ func (s *source) client() (client.Client, string, error) {
 // read returns the cluster, and the namespace that objects without one are in.
 func (s *source) read(ctx context.Context) (*core.Cluster, string, error) {
 	if len(s.from) > 0 {
-		cluster, err := s.readDump()
-		namespace := s.namespace
-		if namespace == "" {
-			namespace = "default"
+		builder, err := s.readDump()
+		if err != nil {
+			return nil, "", err
 		}
-		return cluster, namespace, err
+		return builder.Cluster(), cmp.Or(s.namespace, "default"), nil
 	}
 	if s.now != "" {
 		return nil, "", errors.New("--now: only a dump has a time of its own; give --from as well")
@@ -115,7 +132,7 @@ func (s *source) read(ctx context.Context) (*core.Cluster, string, error) {
 	return cluster, namespace, err
 }
 
-func (s *source) readDump() (*core.Cluster, error) {
+func (s *source) readDump() (*inventory.Builder, error) {
 	builder := inventory.NewBuilder(time.Time{})
 	var at time.Time
 	for _, from := range s.from {
@@ -141,7 +158,7 @@ func (s *source) readDump() (*core.Cluster, error) {
 		at = time.Now()
 	}
 	builder.SetNow(at)
-	return builder.Cluster(), nil
+	return builder, nil
 }
 
 func (s *source) readFrom(builder *inventory.Builder, from string) (time.Time, error) {
@@ -198,10 +215,17 @@ func readFile(builder *inventory.Builder, path string) (time.Time, error) {
 
 // kindNames are the words that the command line takes for a kind.
 var kindNames = map[string]core.Kind{
-	"pvc": core.Claim, "claim": core.Claim, "persistentvolumeclaim": core.Claim, "pv": core.Volume, "volume": core.Volume, "persistentvolume": core.Volume,
-	"pod": core.Pod, "po": core.Pod, "va": core.Attachment, "volumeattachment": core.Attachment, "vs": core.Snapshot, "snapshot": core.Snapshot,
-	"volumesnapshot": core.Snapshot, "node": core.Node, "no": core.Node, "sc": core.Class, "class": core.Class, "storageclass": core.Class,
-	"ns": core.Namespace, "namespace": core.Namespace,
+	"pvc": core.Claim, "claim": core.Claim, "persistentvolumeclaim": core.Claim, "pv": core.Volume,
+	"volume": core.Volume, "persistentvolume": core.Volume,
+	"pod": core.Pod, "po": core.Pod, "va": core.Attachment, "volumeattachment": core.Attachment, "vs": core.Snapshot,
+	"snapshot": core.Snapshot,
+	"vsc":      core.Content, "volumesnapshotcontent": core.Content, "content": core.Content,
+	"volumesnapshot": core.Snapshot, "node": core.Node, "no": core.Node, "sc": core.Class, "class": core.Class,
+	"storageclass": core.Class,
+	"ns":           core.Namespace, "namespace": core.Namespace, "deploy": core.Deployment,
+	"deployment": core.Deployment,
+	"sts":        core.StatefulSet, "statefulset": core.StatefulSet, "ds": core.DaemonSet, "daemonset": core.DaemonSet,
+	"rs": core.ReplicaSet, "replicaset": core.ReplicaSet,
 }
 
 // parseRef reads KIND/NAME, or KIND and NAME, in any spelling that kubectl takes: plural, with a
@@ -221,13 +245,10 @@ func parseRef(args []string, namespace string) (core.Ref, error) {
 		kind, ok = kindNames[strings.TrimSuffix(word, "es")]
 	}
 	if !ok {
-		return core.Ref{}, fmt.Errorf(
-			"%q: unknown kind; there are pvc, pv, pod, volumeattachment, volumesnapshot, node, storageclass and namespace",
-			kindText,
-		)
+		return core.Ref{}, unknownKind(kindText)
 	}
 	ref := core.Ref{Kind: kind, Name: name}
-	if kind == core.Claim || kind == core.Pod || kind == core.Snapshot {
+	if kind.IsNamespaced() {
 		ref.Namespace = namespace
 	}
 	return ref, nil

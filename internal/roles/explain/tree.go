@@ -2,14 +2,13 @@ package explain
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
-	core "github.com/purser-csi/purser/internal/core/explain"
+	rules "github.com/purser-csi/purser/internal/explain/rules"
+	"github.com/purser-csi/purser/internal/printable"
 )
 
 func newTree(streams Streams) *cobra.Command {
@@ -22,6 +21,8 @@ func newTree(streams Streams) *cobra.Command {
 the most important problem, in 80 columns.`,
 		Example: `  purser tree pod/web-0 -n shop`,
 		Args:    cobra.RangeArgs(1, 2),
+
+		ValidArgsFunction: s.complete,
 		RunE: func(c *cobra.Command, args []string) error {
 			return cannotTell(s.tree(c.Context(), streams.Out, args, output))
 		},
@@ -33,46 +34,66 @@ the most important problem, in 80 columns.`,
 }
 
 func (s *source) tree(ctx context.Context, out io.Writer, args []string, format string) error {
-	cluster, namespace, err := s.read(ctx)
+	if format != "text" && format != "json" && format != "yaml" {
+		return fmt.Errorf("--output=%s: expected text, json or yaml", format)
+	}
+	root, err := s.treeOf(ctx, out, args)
 	if err != nil {
 		return err
-	}
-	ref, err := parseRef(args, namespace)
-	if err != nil {
-		return err
-	}
-	root, ok := cluster.Tree(ref)
-	if !ok {
-		fmt.Fprintf(out, "%s: %s\n", ref, cluster.Explain(ref).Summary)
-		return ExitError{Code: exitUnknown}
 	}
 	return printTree(out, root, format)
 }
 
-func printTree(out io.Writer, root core.Branch, format string) error {
-	switch format {
-	case "json":
-		text, err := json.MarshalIndent(root, "", "  ")
-		fmt.Fprintln(out, string(text))
-		return err
-	case "yaml":
-		text, err := yaml.Marshal(root)
-		fmt.Fprint(out, string(text))
-		return err
-	case "text":
-		p := printer{width: treeWidth, style: styleFor(out)}
-		p.tree(root, "", "")
-		_, err := io.WriteString(out, p.String())
-		return err
+// treeOf returns the tree of an object. About one that is not there it prints why, and returns exitUnknown.
+func (s *source) treeOf(ctx context.Context, out io.Writer, args []string) (rules.Branch, error) {
+	cluster, namespace, err := s.read(ctx)
+	if err != nil {
+		return rules.Branch{}, err
 	}
-	return fmt.Errorf("--output=%s: expected text, json or yaml", format)
+	ref, err := parseRef(args, namespace)
+	if err != nil {
+		return rules.Branch{}, err
+	}
+	root, ok := cluster.Tree(ref)
+	if !ok {
+		p := printer{width: treeWidth, style: styleFor(out)}
+		report := explainNamed(cluster, ref)
+		p.line("%s: %s", ref, report.Summary)
+		if report.Next != "" {
+			p.line("%s", report.Next)
+		}
+		if _, err := io.WriteString(out, p.String()); err != nil {
+			return root, err
+		}
+		return root, ExitError{Code: exitUnknown}
+	}
+	return root, nil
+}
+
+// Tree is the output of tree with -o json or -o yaml.
+type Tree struct {
+	Schema string `json:"schema"`
+	rules.Branch
+}
+
+func printTree(out io.Writer, root rules.Branch, format string) error {
+	p := printer{width: treeWidth, style: styleFor(out)}
+	p.tree(root, "", "")
+	text, err := p.String(), error(nil)
+	if format != "text" {
+		text, err = encode(Tree{schemaTree, root}, format)
+	}
+	if err == nil {
+		_, err = io.WriteString(out, text)
+	}
+	return err
 }
 
 const treeWidth = 80
 
 // tree prints a branch and its children. first is put before the branch, rest before everything
 // below it.
-func (p *printer) tree(b core.Branch, first, rest string) {
+func (p *printer) tree(b rules.Branch, first, rest string) {
 	head := fmt.Sprintf("%s%s  %s", first, b.Object, b.State)
 	if b.Age != "" {
 		head += "  " + b.Age
@@ -83,7 +104,7 @@ func (p *printer) tree(b core.Branch, first, rest string) {
 		if len(b.Children) > 0 {
 			mark = rest + "│ ! "
 		}
-		p.line("%s", p.style.bad+cut(mark+b.Wrong, treeWidth)+p.style.off)
+		p.line("%s%s%s", p.style.bad, cut(mark+b.Wrong, treeWidth), p.style.off)
 	}
 	for i, child := range b.Children {
 		if i == len(b.Children)-1 {
@@ -94,8 +115,9 @@ func (p *printer) tree(b core.Branch, first, rest string) {
 	}
 }
 
-// cut shortens a line to a number of characters.
+// cut shortens a line to a number of characters, counted as they are printed.
 func cut(line string, width int) string {
+	line = printable.Line(line)
 	runes := []rune(line)
 	if len(runes) <= width {
 		return line

@@ -9,42 +9,27 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
-	logsapi "k8s.io/component-base/logs/api/v1"
 
-	"github.com/purser-csi/purser/internal/core/mounting"
 	"github.com/purser-csi/purser/internal/node"
+	mounting "github.com/purser-csi/purser/internal/node/rules"
 	"github.com/purser-csi/purser/internal/roles/cli"
-	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/internal/roles/sidecar"
 )
 
 // Node is the role node: what a kubelet's volume manager does, for nodes without a kubelet.
 type Node struct {
-	Version string
-	Log     logr.Logger // overrides the logging flags when set, for the role inside of `up`
-
-	process.APIAccess
+	sidecar.Config
 
 	NodeName   string
 	RootDir    string
 	Pods       string
-	Timeout    time.Duration
-	Workers    uint
 	PerDriver  uint
 	StatsEvery time.Duration
-	RetryStart time.Duration
-	RetryMax   time.Duration
 
-	process.HTTPSettings
-	Logging *logsapi.LoggingConfiguration
-
-	Several  []Place // takes the place of NodeName and RootDir, for the nodes of `up`
-	Started  func()  // is called once the caches are filled; may be nil
-	Registry *prometheus.Registry
+	Several []Place // takes the place of NodeName and RootDir, for the nodes of `up`
 }
 
 // Place is one node that the role serves.
@@ -57,6 +42,8 @@ type Place struct {
 // Values of --pods.
 const (
 	podsFinish = "finish"
+	// PodsReport has pods reported as ready whose containers do not run.
+	PodsReport = "report"
 	podsLeave  = "leave"
 )
 
@@ -65,7 +52,7 @@ const DefaultRoot = "/var/lib/kubelet"
 
 // New returns the role with the default of every setting.
 func New() *Node {
-	n := &Node{Logging: logsapi.NewLoggingConfiguration(), Registry: prometheus.NewRegistry()}
+	n := &Node{Config: sidecar.NewConfig()}
 	n.AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
 	return n
 }
@@ -95,18 +82,30 @@ unpublished, unless --pods=leave.`,
 // AddFlags binds every setting to its flag.
 func (n *Node) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Node", func(f *pflag.FlagSet) {
-		f.StringVar(&n.NodeName, "node-name", hostname(), "`name` of the node; the Node object is made by another program")
-		f.StringVar(&n.RootDir, "root-dir", DefaultRoot, "`folder` of pods, plugins and plugins_registry, as a kubelet's --root-dir")
+		f.StringVar(
+			&n.NodeName, "node-name", hostname(), "`name` of the node; the Node object is made by another program",
+		)
+		f.StringVar(
+			&n.RootDir, "root-dir", DefaultRoot,
+			"`folder` of pods, plugins and plugins_registry, as a kubelet's --root-dir",
+		)
 		f.StringVar(&n.Pods, "pods", podsFinish, "what becomes of pods beside their volumes: "+podsFinish+
-			" deletes terminating pods whose volumes are unpublished and says in the status of others that nothing runs; "+
+			" deletes terminating pods whose volumes are unpublished and says in the status of others that nothing "+
+			"runs; "+
+			PodsReport+" also reports pods whose volumes are published as running and ready, although nothing runs, "+
+			"so that StatefulSets and Deployments go on; "+
 			podsLeave+" leaves them to the program that runs their containers")
 	})
 	cli.Grouped(f, "Calls", func(f *pflag.FlagSet) {
 		f.DurationVar(&n.Timeout, "timeout", node.DefaultTimeout, "for each call to a driver")
 		f.UintVar(&n.Workers, "worker-threads", 64, "volumes that are reconciled in parallel")
-		f.UintVar(&n.PerDriver, "worker-threads-per-driver", 16, "volumes of one driver that are reconciled in parallel")
+		f.UintVar(
+			&n.PerDriver, "worker-threads-per-driver", 16, "volumes of one driver that are reconciled in parallel",
+		)
 		f.DurationVar(&n.StatsEvery, "volume-stats-agg-period", node.DefaultStatsEvery,
 			"how often a driver is asked for the usage of each volume (kubelet_volume_stats_*); 0 or less for never")
+		// A kubelet takes a negative period for never.
+		cli.Ranged(f, cli.Range{Most: "8760h"}, "volume-stats-agg-period")
 		retry := cli.RetryDelays{First: &n.RetryStart, Longest: &n.RetryMax}
 		retry.AddFlags(f, 500*time.Millisecond, 2*time.Minute+2*time.Second)
 	})
@@ -131,17 +130,13 @@ func (n *Node) Validate() error {
 			cli.Need(len(problems) == 0, "--node-name=%q: %s", n.NodeName, strings.Join(problems, "; ")),
 			cli.Need(filepath.IsAbs(n.RootDir) && filepath.Clean(n.RootDir) != "/",
 				"--root-dir=%q: give an absolute path other than /", n.RootDir),
-			cli.Need(n.Pods == podsFinish || n.Pods == podsLeave, "--pods=%q: must be %s or %s", n.Pods, podsFinish, podsLeave),
+			cli.Need(
+				runtimes[n.Pods] != nil, "--pods=%q: must be %s, %s or %s", n.Pods, podsFinish, PodsReport, podsLeave,
+			),
 			cli.Need(n.Timeout > 0, "--timeout=%s: must be more than 0", n.Timeout),
-			cli.Need(n.Workers > 0, "--worker-threads=0: must be at least 1, or nothing is worked on"),
 			cli.Need(n.PerDriver > 0, "--worker-threads-per-driver=0: must be at least 1, or nothing is worked on"),
-			cli.Need(n.RetryStart > 0, "--retry-interval-start=%s: must be more than 0", n.RetryStart),
-			cli.Need(n.RetryMax >= n.RetryStart,
-				"--retry-interval-max=%s: must not be less than --retry-interval-start=%s", n.RetryMax, n.RetryStart),
 		},
-		n.APIAccess.Validate(),
-		n.HTTPSettings.Validate(&cli.Notices{}),
-		cli.ValidateLogging(n.Logging),
+		n.ValidatePace("worker-threads"), n.ValidateShared(),
 	)...)
 }
 
@@ -153,11 +148,11 @@ func (n *Node) places() []Place {
 	return []Place{{Name: n.NodeName, Root: filepath.Clean(n.RootDir)}}
 }
 
-func (n *Node) runtime() mounting.Runtime {
-	if n.Pods == podsLeave {
-		return mounting.ForeignContainers
-	}
-	return mounting.NoContainers
+// runtimes has the meaning of each value of --pods.
+var runtimes = map[string]*mounting.Runtime{
+	podsFinish: new(mounting.NoContainers),
+	PodsReport: new(mounting.ReportedContainers),
+	podsLeave:  new(mounting.ForeignContainers),
 }
 
 // lockName is the file below a root directory that one agent holds at a time.

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/purser-csi/purser/internal/controllers/handoff"
-	"github.com/purser-csi/purser/internal/controllers/volumelock"
+	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/handoff"
 	"github.com/purser-csi/purser/internal/roles/attacher"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/controllers"
@@ -30,9 +30,12 @@ type Plane struct {
 
 // New has the default of every setting.
 func New() *Plane {
-	return &Plane{
-		Provisioner: provisioner.New(), Controllers: controllers.New(), Attacher: attacher.New(), Resizer: resizer.New(),
+	p := &Plane{
+		Provisioner: provisioner.New(), Controllers: controllers.New(), Attacher: attacher.New(),
+		Resizer: resizer.New(),
 	}
+	p.Gates.Include(p.Attacher.Gates, p.Resizer.Gates)
+	return p
 }
 
 // Command returns the command of the role.
@@ -49,7 +52,9 @@ drivers keep their own provisioners, which are asked by annotations. With
 --with-attacher, csi-attacher runs in the process too, and gets the driver's
 VolumeAttachments through a queue in memory.
 
-The flags are those of csi-provisioner and of expansion, and --controllers. The
+The flags and feature gates are those of all four roles, except for --workers,
+in whose place is --worker-threads; a flag that several of them have is for all
+of them, but the workers and delays of the controllers are their own. The
 resizer runs if the driver can expand or modify volumes. It uses the lease, the
 number of workers and the delays of csi-provisioner: no other csi-resizer may
 run for the driver. The service account needs the permissions of all roles.`,
@@ -75,8 +80,16 @@ func (p *Plane) AddFlags(f *pflag.FlagSet) {
 	})
 	p.Provisioner.AddFlags(f)
 	p.Resizer.AddExpansionFlags(f)
+	cli.AddOthers(f, p.Controllers.AddFlags, "worker-threads", "retry-interval-start", "retry-interval-max")
+	for _, role := range []cli.FlaggedRole{p.Attacher, p.Resizer} {
+		cli.AddOthers(f, role.AddFlags, replaced...)
+	}
 	p.Resizer.Given = f.Changed
 }
+
+// replaced are flags of the roles that a flag of csi-provisioner replaces, since the process has one
+// number of workers.
+var replaced = []string{"workers"}
 
 // Validate implements role.
 func (p *Plane) Validate() error {
@@ -99,24 +112,34 @@ func (p *Plane) Run(ctx context.Context) error {
 	p.Cache = process.NewSharedCache(ctx)
 	defer p.Cache.Close()
 	p.ShareThrottle()
+	p.serveOnce()
 	c.APIAccess, c.Queue, c.Log = p.APIAccess, queue, log.WithName("controllers")
 	c.Election = electionOfControllers(p.Election, c.Election.Holder)
-	p.Together, p.Log = provisioner.TogetherSettings{
+	p.InProcess, p.Log = provisioner.ColocatedSettings{
 		Queue:          queue,
 		DropProtection: true,
 	}, log.WithName("csi-provisioner")
-	p.Locks = &volumelock.Locks{}
-	p.addResizer()
+	p.Locks = &csirpc.VolumeLocks{}
+	p.Host(&p.Resizer.Common)
 	c.OthersRead = append(provisioner.Reads(), resizer.Reads()...)
 	p.Notices = &cli.Notices{} // they are logged already
-	p.Beside = process.Colocated{Name: "controllers", Ready: c.Ready, Renewing: c.Renewing, Registry: c.Registry}
+	p.Colocated = process.Colocated{
+		Name: "controllers", Ready: c.Ready, Renewing: c.Renewing, Registry: c.Colocated.Registry,
+	}
 	parts := map[string]func(context.Context) error{"controllers": c.Run, "csi-provisioner": p.Provisioner.Run}
 	if p.WithAttacher {
 		c.Attachments = handoff.NewAttachments()
 		p.prepareAttacher(c.Attachments, log)
 		parts["csi-attacher"] = p.Attacher.Run
 	}
-	return process.RunTogether(ctx, parts)
+	return process.RunParts(ctx, parts)
+}
+
+// serveOnce leaves the HTTP endpoint to the provisioner. The flag sets it for each role.
+func (p *Plane) serveOnce() {
+	for _, s := range []*process.HTTPSettings{&p.Controllers.HTTPSettings, &p.Attacher.HTTPSettings} {
+		s.HTTPEndpoint, s.MetricsAddress = "", ""
+	}
 }
 
 // prepareAttacher gives the attacher the settings of the process. Its cache is its own: it reads
@@ -124,17 +147,10 @@ func (p *Plane) Run(ctx context.Context) error {
 func (p *Plane) prepareAttacher(together *handoff.Attachments, log logr.Logger) {
 	a := p.Attacher
 	a.APIAccess, a.Connection = p.APIAccess, p.Connection
-	a.Cache, a.Workers, a.RetryStart, a.RetryMax = nil, p.Pace.Workers, p.Pace.RetryStart, p.Pace.RetryMax
+	a.Cache, a.Workers, a.RetryStart, a.RetryMax = nil, p.Workers, p.RetryStart, p.RetryMax
 	a.Election = electionOfControllers(p.Election, a.Election.Holder)
-	a.Together, a.Log, a.Locks = together, log.WithName("csi-attacher"), p.Locks
-	a.Beside = process.Colocated{Registry: p.Controllers.Registry}
-}
-
-// addResizer has the provisioner add the controllers of the resizer.
-func (p *Plane) addResizer() {
-	r := p.Resizer
-	r.Timeout, r.Workers, r.RetryStart, r.RetryMax = p.Timeout, p.Pace.Workers, p.Pace.RetryStart, p.Pace.RetryMax
-	p.Together.Add, p.Together.Longest = r.AddBeside, r.LongestCall()
+	a.InProcess, a.Log, a.Locks = together, log.WithName("csi-attacher"), p.Locks
+	a.Colocated = process.Colocated{Registry: p.Controllers.Colocated.Registry}
 }
 
 // electionOfControllers returns the election of the controllers in the same process. It has its own

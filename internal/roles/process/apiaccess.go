@@ -27,6 +27,9 @@ type APIAccess struct {
 	Cache    *SharedCache   // shared by the roles of this process; nil if the role has its own
 }
 
+// NoLimitBelow is the range of a rate limit. Upstream takes a negative one for no limit (F-49).
+var NoLimitBelow = cli.Range{Most: "1000000000"}
+
 // AddFlags adds the flags F-1, F-41, F-49 and F-50.
 func (a *APIAccess) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(
@@ -40,7 +43,8 @@ func (a *APIAccess) AddFlags(f *pflag.FlagSet) {
 		&a.KubeAPIQPS,
 		"kube-api-qps",
 		0,
-		"API requests per second of the process, and the same number for its events; 0 or less for no limit but the API server's priority and fairness",
+		"API requests per second of the process, and the same number for its events; 0 or less for no limit but the "+
+			"API server's priority and fairness",
 	)
 	f.IntVar(
 		&a.KubeAPIBurst,
@@ -48,6 +52,7 @@ func (a *APIAccess) AddFlags(f *pflag.FlagSet) {
 		0,
 		"API requests in a burst, if kube-api-qps is set; 0 means twice kube-api-qps",
 	)
+	cli.Ranged(f, NoLimitBelow, "kube-api-qps")
 }
 
 // Validate lists the mistakes.

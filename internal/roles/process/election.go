@@ -74,6 +74,13 @@ func (e *Election) AddFlags(f *pflag.FlagSet) {
 		"how long the leader tries to renew the lease before it ends",
 	)
 	f.DurationVar(&e.RetryPeriod, "leader-election-retry-period", 5*time.Second, "pause between two attempts")
+	// Without leader election upstream reads none of them.
+	with := []string{"leader-election", "enable-leader-election"}
+	cli.Ranged(f, cli.Range{Least: "1s", Most: "8760h", With: with}, "leader-election-lease-duration")
+	cli.Ranged(
+		f, cli.Range{Least: "1ns", Most: "8760h", With: with}, "leader-election-renew-deadline",
+		"leader-election-retry-period",
+	)
 	f.Var(labels{&e.Labels}, "leader-election-labels", "labels for the lease, as `key:value`,...")
 }
 
@@ -121,7 +128,8 @@ func (e *Election) Validate() []error {
 		),
 		cli.Need(
 			e.RetryPeriod > 0 && float64(e.RenewDeadline) > minJitter*float64(e.RetryPeriod),
-			"--leader-election-renew-deadline=%s: must be more than 1.2 times --leader-election-retry-period=%s, which must be more than 0",
+			"--leader-election-renew-deadline=%s: must be more than 1.2 times --leader-election-retry-period=%s, "+
+				"which must be more than 0",
 			e.RenewDeadline,
 			e.RetryPeriod,
 		),
@@ -206,7 +214,9 @@ func (l labels) Set(value string) error {
 		if !found {
 			return fmt.Errorf("%q: must be a key, a colon and a value", item)
 		}
-		if problems := slices.Concat(validation.IsQualifiedName(key), validation.IsValidLabelValue(text)); len(problems) > 0 {
+		if problems := slices.Concat(
+			validation.IsQualifiedName(key), validation.IsValidLabelValue(text),
+		); len(problems) > 0 {
 			return fmt.Errorf("%q: %s", item, strings.Join(problems, "; "))
 		}
 		set[key] = text

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/pflag"
 
+	"github.com/purser-csi/purser/internal/printable"
 	"github.com/purser-csi/purser/internal/roles/cli"
 )
 
@@ -130,7 +131,7 @@ func (s *HTTPServer) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(code)
 	for _, line := range lines {
-		fmt.Fprintln(w, line)
+		fmt.Fprintln(w, printable.Text(line))
 	}
 }
 

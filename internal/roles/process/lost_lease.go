@@ -15,9 +15,9 @@ import (
 //
 // Until the process has ended it may still send what it had decided. This fences it:
 //   - CreateVolume: each call begins after a write of the journal's Lease. The new leader takes that
-//     Lease over first, so such a write of the previous leader fails (controllers/journal).
+//     Lease over first, so such a write of the previous leader fails (internal/journal).
 //   - DeleteVolume: the new leader deletes a volume only when the previous leader's calls that
-//     could create it again must have ended (Entry.CallsEnd in core/intent).
+//     could create it again must have ended (Entry.CallsEnd in internal/journal/rules).
 //   - Other calls to the driver are idempotent: the new leader sends the same one.
 //   - Writes to the API server have the resourceVersion or the uid of the object that was decided on
 //     as a precondition, and objects are created with a name made from the owner's.

@@ -70,9 +70,9 @@ func NewManager(ctx context.Context, cfg ManagerConfig) (manager.Manager, error)
 	return mgr, nil
 }
 
-// RunBeside runs a function in parallel with a manager. Unlike a runnable of the manager, it does
+// RunWithoutCaches runs a function in parallel with a manager. Unlike a runnable of the manager, it does
 // not wait for the caches, which may never sync.
-func RunBeside(ctx context.Context, do func(context.Context)) (end func()) {
+func RunWithoutCaches(ctx context.Context, do func(context.Context)) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var doing sync.WaitGroup
 	doing.Go(func() { do(ctx) })

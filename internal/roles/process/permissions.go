@@ -20,9 +20,9 @@ import (
 	"github.com/purser-csi/purser/deploy"
 )
 
-// Permission is one verb on one resource. The namespace is empty for all of them.
+// Permission is one verb on one resource. Namespace and name are empty for all of them.
 type Permission struct {
-	Namespace, Group, Resource, Verb string
+	Namespace, Group, Resource, Verb, Name string
 }
 
 // String returns the permission as text, such as "patch persistentvolumes".
@@ -30,6 +30,9 @@ func (p Permission) String() string {
 	text := p.Verb + " " + p.Resource
 	if p.Group != "" {
 		text += "." + p.Group
+	}
+	if p.Name != "" {
+		text += " " + p.Name
 	}
 	if p.Namespace != "" {
 		text += " in namespace " + p.Namespace
@@ -71,10 +74,16 @@ func ShippedPermissions(role, namespace string) ([]Permission, error) {
 // PermissionsOf returns the permissions of one rule; an empty namespace means all of them.
 func PermissionsOf(rule rbacv1.PolicyRule, namespace string) []Permission {
 	var all []Permission
+	names := rule.ResourceNames
+	if len(names) == 0 {
+		names = []string{""}
+	}
 	for _, group := range rule.APIGroups {
 		for _, resource := range rule.Resources {
 			for _, verb := range rule.Verbs {
-				all = append(all, Permission{namespace, group, resource, verb})
+				for _, name := range names {
+					all = append(all, Permission{namespace, group, resource, verb, name})
+				}
 			}
 		}
 	}
@@ -93,6 +102,7 @@ func MissingPermissions(ctx context.Context, api *rest.Config, wanted []Permissi
 		answer, err := client.SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
 				Namespace: p.Namespace, Group: p.Group, Resource: resource, Subresource: sub, Verb: p.Verb,
+				Name: p.Name,
 			}},
 		}, metav1.CreateOptions{})
 		if err != nil {
@@ -114,21 +124,19 @@ type PermissionCheck struct {
 }
 
 // CheckPermissions logs each permission that a role lacks, once. A missing permission never ends
-// the process: it may be granted later.
-func CheckPermissions(ctx context.Context, api *rest.Config, wanted func() (PermissionCheck, error)) {
+// the process: it may be granted later. problem is why the checks are not known.
+func CheckPermissions(ctx context.Context, api *rest.Config, checks []PermissionCheck, problem error) {
 	log := logr.FromContextOrDiscard(ctx)
-	check, err := wanted()
-	var missing []Permission
-	if err == nil {
-		missing, err = MissingPermissions(ctx, api, check.Wanted)
-	}
-	if err != nil {
-		if ctx.Err() == nil {
-			log.V(2).Info("cannot check the permissions", "problem", err.Error())
+	for _, check := range checks {
+		var missing []Permission
+		if problem == nil {
+			missing, problem = MissingPermissions(ctx, api, check.Wanted)
 		}
-		return
+		check.Log(log, missing)
 	}
-	check.Log(log, missing)
+	if problem != nil && ctx.Err() == nil {
+		log.V(2).Info("cannot check the permissions", "problem", problem.Error())
+	}
 }
 
 // Log names each missing permission and the manifest that grants it.

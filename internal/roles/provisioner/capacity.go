@@ -1,12 +1,14 @@
 package provisioner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -14,10 +16,10 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	publishing "github.com/purser-csi/purser/internal/controllers/capacity"
-	"github.com/purser-csi/purser/internal/core/capacity"
-	"github.com/purser-csi/purser/internal/core/names"
+	publishing "github.com/purser-csi/purser/internal/capacity"
+	capacity "github.com/purser-csi/purser/internal/capacity/rules"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/names"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
@@ -25,6 +27,7 @@ import (
 // Capacity are the settings of CSIStorageCapacity objects (F-9, F-16 to F-21).
 type Capacity struct {
 	Enabled          bool
+	Namespace        string // of the objects; empty for that of the environment
 	ImmediateBinding bool
 	Workers          uint
 	PollInterval     time.Duration
@@ -36,7 +39,8 @@ type Capacity struct {
 
 func (c *Capacity) flags(f *pflag.FlagSet) {
 	f.BoolVar(&c.Enabled, "enable-capacity", false,
-		"publish the free capacity as CSIStorageCapacity objects in the namespace of the environment variable NAMESPACE")
+		"publish the free capacity as CSIStorageCapacity objects in the namespace of the environment variable "+
+			"NAMESPACE")
 	f.BoolVar(&c.ImmediateBinding, "capacity-for-immediate-binding", false, "also for classes with immediate binding")
 	f.UintVar(&c.Workers, "capacity-threads", 1, "GetCapacity calls in flight at once")
 	f.DurationVar(&c.PollInterval, "capacity-poll-interval", time.Minute,
@@ -44,10 +48,22 @@ func (c *Capacity) flags(f *pflag.FlagSet) {
 	f.DurationVar(&c.MaxAge, "capacity-max-age", 15*time.Minute,
 		"how long the last capacity stays published while GetCapacity fails; 0 for without limit, as upstream does")
 	f.IntVar(&c.OwnerLevel, "capacity-ownerref-level", 1,
-		"owner of the objects: -1 none, 0 the pod of the environment variable POD_NAME, 1 the pod's controller, 2 the controller's own, such as a Deployment")
+		"owner of the objects: -1 none, 0 the pod of the environment variable POD_NAME, 1 the pod's controller, 2 "+
+			"the controller's own, such as a Deployment")
 	f.Float32Var(&c.KubeAPIQPS, "kube-api-capacity-qps", 0,
-		"API requests per second about capacities, separate from all others; 0 or less for no limit but the API server's priority and fairness")
-	f.IntVar(&c.KubeAPIBurst, "kube-api-capacity-burst", 0, "API requests about capacities in a burst, if kube-api-capacity-qps is set")
+		"API requests per second about capacities, separate from all others; 0 or less for no limit but the API "+
+			"server's priority and fairness")
+	f.IntVar(
+		&c.KubeAPIBurst, "kube-api-capacity-burst", 0,
+		"API requests about capacities in a burst, if kube-api-capacity-qps is set",
+	)
+	with := []string{"enable-capacity", "capacity-controller-deployment-mode"}
+	cli.Ranged(f, cli.Range{Least: "1", Most: "10000", With: with}, "capacity-threads")
+	cli.Ranged(f, cli.Range{Least: "1ns", Most: "8760h", With: with}, "capacity-poll-interval")
+	cli.Ranged(f, cli.Range{Least: "0s", Most: "8760h", With: with}, "capacity-max-age")
+	cli.Ranged(f, cli.Range{Least: "-1", Most: strconv.Itoa(maxOwnerLevel), With: with}, "capacity-ownerref-level")
+	cli.Ranged(f, cli.Range{Most: "1000000000", With: with}, "kube-api-capacity-qps")
+	cli.Ranged(f, cli.Range{Least: "0", Most: "1000000000", With: with}, "kube-api-capacity-burst")
 }
 
 // Environment variables that --enable-capacity needs (EN-3, EN-4).
@@ -65,12 +81,18 @@ func (c *Capacity) validate() []error {
 		return nil
 	}
 	return []error{
-		cli.Need(os.Getenv(envNamespace) != "", "--enable-capacity: needs the environment variable %s, the namespace of the objects; "+
-			"in a pod, take it from the field metadata.namespace", envNamespace),
+		cli.Need(os.Getenv(envNamespace) != "",
+			"--enable-capacity: needs the environment variable %s, the namespace of the objects; "+
+				"in a pod, take it from the field metadata.namespace", envNamespace),
 		cli.Need(c.OwnerLevel < 0 || os.Getenv(envPodName) != "",
-			"--capacity-ownerref-level=%d: needs the environment variable %s; in a pod, take it from the field metadata.name, or give -1",
+			"--capacity-ownerref-level=%d: needs the environment variable %s; in a pod, take it from the field "+
+				"metadata.name, or give -1",
 			c.OwnerLevel, envPodName),
-		cli.Need(c.OwnerLevel >= -1 && c.OwnerLevel <= maxOwnerLevel, "--capacity-ownerref-level=%d: must be from -1 to %d", c.OwnerLevel, maxOwnerLevel),
+		cli.Need(
+			c.OwnerLevel >= -1 &&
+				c.OwnerLevel <= maxOwnerLevel, "--capacity-ownerref-level=%d: must be from -1 to %d", c.OwnerLevel,
+			maxOwnerLevel,
+		),
 		cli.Need(c.Workers > 0, "--capacity-threads=0: must be at least 1, or no capacity is published"),
 		cli.Need(c.PollInterval > 0, "--capacity-poll-interval=%s: must be more than 0", c.PollInterval),
 		cli.Need(c.MaxAge >= 0, "--capacity-max-age=%s: must not be negative", c.MaxAge),
@@ -137,7 +159,8 @@ func (p *parts) publisher(ctx context.Context) (*publishing.Controller, error) {
 // LB-1).
 func (w *builder) capacityScope(ctx context.Context) (rules capacity.Rules, segments []capacity.Segment, err error) {
 	rules = capacity.Rules{
-		Driver: w.Driver.Name, Namespace: os.Getenv(envNamespace), ManagedBy: names.CapacityManager(""),
+		Driver: w.Driver.Name, ManagedBy: names.CapacityManager(""),
+		Namespace: cmp.Or(w.role.Capacity.Namespace, os.Getenv(envNamespace)),
 		Immediate: w.role.Capacity.ImmediateBinding,
 	}
 	switch {
@@ -156,4 +179,6 @@ func (w *builder) capacityScope(ctx context.Context) (rules capacity.Rules, segm
 	return rules, nil, nil
 }
 
-var errNoOwner = errors.New("it has no controller; give a lower --capacity-ownerref-level, or -1 for objects without an owner")
+var errNoOwner = errors.New(
+	"it has no controller; give a lower --capacity-ownerref-level, or -1 for objects without an owner",
+)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/roles/registry"
+	"github.com/purser-csi/purser/internal/roles/sidecar"
 )
 
 // notNeeded are the permissions of upstream's role that no entry has, with the reason.
@@ -28,16 +29,15 @@ func TestRoleIsWhatTheEntriesNeed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var entries []registry.Entry
-	for _, c := range append(all(), controller{optional: ofRole}) {
-		for _, o := range c.optional {
-			c.Grants = append(slices.Clone(c.Grants), o.grants...)
-		}
-		entries = append(entries, c.Entry)
+	grants := append(registry.Grants((&parts{builder: &builder{&sidecar.Sidecar{}, New()}}).table()), registry.Events)
+	manifests := map[string]string{}
+	for i := range grants {
+		grants[i].Unneeded, grants[i].Namespace = false, ""
+		manifests[grants[i].Resource] = grants[i].Manifest
 	}
-	declared := registry.Permissions(entries)
+	declared := registry.Permissions(grants)
 	for _, p := range declared {
-		if !slices.Contains(shipped, p) && !slices.Contains(optionalRules(t, p.Resource), p) {
+		if !slices.Contains(shipped, p) && !slices.Contains(optionalRules(t, manifests[p.Resource]), p) {
 			t.Errorf("an entry has the permission to %s, which no manifest gives", p)
 		}
 	}
@@ -49,13 +49,13 @@ func TestRoleIsWhatTheEntriesNeed(t *testing.T) {
 	}
 }
 
-// optionalRules returns the permissions in the optional manifest for a resource.
-func optionalRules(t *testing.T, resource string) (all []process.Permission) {
+// optionalRules returns the permissions in an optional manifest.
+func optionalRules(t *testing.T, manifest string) (all []process.Permission) {
 	t.Helper()
-	if optionalManifests[resource] == "" {
+	if manifest == "" {
 		return nil
 	}
-	file, err := os.Open(filepath.Join("..", "..", "..", optionalManifests[resource]))
+	file, err := os.Open(filepath.Join("..", "..", "..", manifest))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,9 +78,9 @@ func TestPermissionsForJournalsOfNodes(t *testing.T) {
 		flags []string
 		want  string
 	}{
-		{[]string{"--node-deployment"}, "[get list update create]"},
+		{[]string{"--node-deployment"}, "[get list create update]"},
 		{[]string{reaper}, "[list delete]"}, // it has no journal of its own
-		{[]string{reaper, "--leader-election"}, "[get list delete update create]"},
+		{[]string{reaper, "--leader-election"}, "[get list create update delete]"},
 	} {
 		if got := fmt.Sprint(wantedVerbs(t, "leases", tc.flags...)); got != tc.want {
 			t.Errorf("%v: %s, want %s", tc.flags, got, tc.want)
@@ -96,16 +96,5 @@ func TestNoPermissionsForWhatTheDriverCannotDo(t *testing.T) {
 	t.Setenv(envNamespace, "ns")
 	if got := wantedVerbs(t, "csistoragecapacities", "--enable-capacity", "--capacity-ownerref-level=-1"); len(got) > 0 {
 		t.Errorf("without GET_CAPACITY: %q", got)
-	}
-}
-
-// The names of entries are different, and each has all that a role must know.
-func TestEntriesAreComplete(t *testing.T) {
-	seen := map[string]bool{}
-	for _, c := range all() {
-		if c.Name == "" || seen[c.Name] || len(c.Grants) == 0 || c.enabled == nil || c.add == nil || (c.Absent == "") != (c.capability == 0) {
-			t.Errorf("entry %q is not complete, or there twice", c.Name)
-		}
-		seen[c.Name] = true
 	}
 }

@@ -13,8 +13,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/csirpc"
+	provision "github.com/purser-csi/purser/internal/provision/rules"
 	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/roles/sidecar"
 )
@@ -85,7 +85,7 @@ var generations = []generation{
 		[]string{"--log-text-split-stream=false", "--log-text-info-buffer-size=0", "--log-json-split-stream=false", "--log-json-info-buffer-size=0"},
 		nil,
 	},
-	{"purser", []string{"--min-volume-size=xfs=300Mi,ext4=16Mi", "--intents=best-effort", "--capacity-max-age=1h", "--orphan-audit-interval=1h", "--exit-on-connection-loss", "--purser-reap-removed-nodes=forget", "--purser-reap-removed-nodes-after=2h"}, nil},
+	{"purser", []string{"--min-volume-size=xfs=300Mi,ext4=16Mi", "--intents=best-effort", "--capacity-max-age=1h", "--orphan-audit-interval=1h", "--exit-on-connection-loss", "--purser-reap-removed-nodes=forget", "--purser-reap-removed-nodes-after=2h", "--purser-skip-unreadable-journal"}, nil},
 	{"purser", []string{"--create-timeout=1m", "--delete-timeout=2m", "--delete-worker-threads=10", "--leader-election-lease-name=disks", "--volume-name-template=${pvc.uid}"}, nil},
 	{"purser", []string{"--assertive-topology", "--max-topology-terms=100"}, nil},
 	{"purser", []string{"--driver-metadata=annotation:a,label:b/c,namespace-label:d", "--volume-metadata=label:b/c,annotation:e"}, nil},
@@ -233,7 +233,7 @@ func TestOwnPaceAndLease(t *testing.T) {
 	if own.createTimeout() != time.Minute || own.deleteTimeout() != 2*time.Minute || leaseOf(own) != "disks" {
 		t.Errorf("%s, %s, %s", own.createTimeout(), own.deleteTimeout(), leaseOf(own))
 	}
-	if few, _ := parsed(t, "--worker-threads=7", "--delete-worker-threads=3"); few.deleteWorkers() != 3 || few.Pace.Workers != 7 || plain.deleteWorkers() != 100 {
+	if few, _ := parsed(t, "--worker-threads=7", "--delete-worker-threads=3"); few.deleteWorkers() != 3 || few.Workers != 7 || plain.deleteWorkers() != 100 {
 		t.Errorf("U-21: %d, %d", few.deleteWorkers(), plain.deleteWorkers())
 	}
 	if own.longestCall() != 2*time.Minute || own.drainTime() <= own.longestCall() { // otherwise a new leader does not wait for the call

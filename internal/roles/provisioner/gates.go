@@ -39,7 +39,8 @@ func noteStage(stage featuregate.Feature, on bool) string {
 	case stage == cli.GateAllAlpha && on:
 		return "of the alpha gates, CrossNamespaceVolumeDataSource is on now"
 	case stage == cli.GateAllAlpha:
-		return "the alpha gate ReleaseLeaderElectionOnExit, which is on by default here, stays as it is unless it is named"
+		return "the alpha gate ReleaseLeaderElectionOnExit, which is on by default here, stays as it is unless it is " +
+			"named"
 	}
 	return "no gate of this version is beta, so it has no effect"
 }

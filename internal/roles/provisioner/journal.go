@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/container-storage-interface/spec/lib/go/csi"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/controllers/journal"
-	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
+	"github.com/purser-csi/purser/internal/journal"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/names"
+	provisioning "github.com/purser-csi/purser/internal/provision"
 	"github.com/purser-csi/purser/internal/roles/process"
+	source "github.com/purser-csi/purser/internal/sources/rules"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
@@ -46,25 +47,25 @@ type counted interface {
 // journalName returns the name of the Lease with the journal. With one instance per node, the name
 // of the node follows it.
 func (w *builder) journalName() string {
-	return "purser-intents-" + process.DriverLeaseName(w.Driver.Name)
+	return names.JournalLeasePrefix + process.DriverLeaseName(w.Driver.Name)
 }
 
-// requestsElsewhere returns the content sources of the unresolved requests of instances on other
-// nodes.
-func (w *builder) requestsElsewhere(ctx context.Context) ([]*csi.VolumeContentSource, error) {
+// requestsElsewhere returns the unresolved requests with a source of instances on other nodes.
+func (w *builder) requestsElsewhere(ctx context.Context) ([]source.Request, error) {
 	others := journal.Others{
 		Live: w.Manager.GetAPIReader(), Namespace: w.role.Election.LeaseNamespace(),
 		Prefix: w.journalName() + "-", Own: w.role.placeName(w.journalName()),
+		SkipUnreadable: w.role.Journal.SkipUnreadable,
 	}
 	entries, err := others.Entries(ctx, time.Now())
 	return provisioning.SourcesOf(entries), err
 }
 
-// journal returns the journal of unresolved requests, and adds it to the manager if it needs to
+// openJournal returns the journal of unresolved requests, and adds it to the manager if it needs to
 // run. An instance that creates no volumes has none. Every CreateVolume waits for a journal write,
 // so the journal has its own connection and does not wait behind other writes.
-func (w *builder) journal() (counted, error) {
-	if w.role.Journal.Intents == intentsOff || !createsVolumes(w) {
+func (w *builder) openJournal() (counted, error) {
+	if w.role.Journal.Intents == intentsOff || !w.createsVolumes() {
 		return provisioning.NewMemory(), nil
 	}
 	need := journal.BestEffort
@@ -82,7 +83,7 @@ func (w *builder) journal() (counted, error) {
 		Namespace: w.role.Election.LeaseNamespace(), Name: w.role.placeName(w.journalName()),
 		Holder: w.role.Election.Identity(), Node: w.role.nodeOptions().Name,
 		CallTimeout: w.role.longestCall(), Needed: need, PreviousCallsEnded: w.role.Journal.PreviousEnded,
-		ClaimExists: provisioning.ClaimExists(api),
+		ClaimExists: provisioning.ClaimExists(api), SkipUnreadable: w.role.Journal.SkipUnreadable, Events: w.Events,
 	})
 	if err := w.Manager.Add(j); err != nil {
 		return nil, fmt.Errorf("journal of volume requests: %w", err)

@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/purser-csi/purser/internal/core/provision"
+	provision "github.com/purser-csi/purser/internal/provision/rules"
 )
 
 // metadata is the value of --driver-metadata and --volume-metadata: which annotations and labels
@@ -77,16 +77,21 @@ func (p *Provisioner) driverMetadata() metadata {
 // a claim must not be able to set the location, provisioner, group or reclaim behaviour of its
 // volume.
 var steering = []string{
-	"pv.kubernetes.io", "pv.beta.kubernetes.io", "volume.kubernetes.io", "volume.beta.kubernetes.io", "volume.alpha.kubernetes.io",
+	"pv.kubernetes.io", "pv.beta.kubernetes.io", "volume.kubernetes.io", "volume.beta.kubernetes.io",
+	"volume.alpha.kubernetes.io",
 	"topology.kubernetes.io", "failure-domain.beta.kubernetes.io", "purser",
 }
 
 func (p *Provisioner) volumeMetadata() metadata {
 	return metadata{
-		keys: &p.Volumes.VolumeMetadata, sources: []provision.MetadataSource{provision.ClaimAnnotation, provision.ClaimLabel},
+		keys:    &p.Volumes.VolumeMetadata,
+		sources: []provision.MetadataSource{provision.ClaimAnnotation, provision.ClaimLabel},
 		check: func(key provision.MetadataKey) error {
-			if domain, _, _ := strings.Cut(key.Key, "/"); strings.Contains(key.Key, "/") && slices.Contains(steering, domain) {
-				return fmt.Errorf("%q: keys of %s mean something on a PersistentVolume and are not copied to it", key.Key, domain)
+			if domain, _, _ := strings.Cut(key.Key, "/"); strings.Contains(key.Key, "/") &&
+				slices.Contains(steering, domain) {
+				return fmt.Errorf(
+					"%q: keys of %s mean something on a PersistentVolume and are not copied to it", key.Key, domain,
+				)
 			}
 			return nil
 		},

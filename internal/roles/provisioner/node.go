@@ -14,10 +14,11 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/kube"
+	provision "github.com/purser-csi/purser/internal/provision/rules"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/internal/roles/sidecar"
 )
 
 // NodeDeployment has the settings of one provisioner per node (F-22 to F-25).
@@ -31,11 +32,20 @@ type NodeDeployment struct {
 
 func (n *NodeDeployment) flags(f *pflag.FlagSet) {
 	f.BoolVar(&n.Enabled, "node-deployment", false,
-		"work only for volumes of the node in the environment variable NODE_NAME, through the driver on that node; run one instance on each node")
+		"work only for volumes of the node in the environment variable NODE_NAME, through the driver on that node; "+
+			"run one instance on each node")
 	f.BoolVar(&n.ImmediateBinding, "node-deployment-immediate-binding", true,
 		"also provision claims of classes with immediate binding, which have no selected node")
-	f.DurationVar(&n.BaseDelay, "node-deployment-base-delay", 20*time.Second, "longest time that an instance waits before it first competes for such a claim")
-	f.DurationVar(&n.MaxDelay, "node-deployment-max-delay", time.Minute, "longest time that it waits after other instances were first, or if its node has no room")
+	f.DurationVar(
+		&n.BaseDelay, "node-deployment-base-delay", 20*time.Second,
+		"longest time that an instance waits before it first competes for such a claim",
+	)
+	f.DurationVar(
+		&n.MaxDelay, "node-deployment-max-delay", time.Minute,
+		"longest time that it waits after other instances were first, or if its node has no room",
+	)
+	cli.Ranged(f, cli.Range{Least: "0s", Most: "8760h", With: []string{"node-deployment"}},
+		"node-deployment-base-delay", "node-deployment-max-delay")
 }
 
 // node returns the name of the node of this instance.
@@ -46,20 +56,30 @@ func (n *NodeDeployment) validate() []error {
 		return nil
 	}
 	return []error{
-		cli.Need(n.node() != "", "--node-deployment: the environment variable NODE_NAME is not set; set it to the node's name, as with "+
-			"valueFrom.fieldRef.fieldPath spec.nodeName"),
+		cli.Need(n.node() != "",
+			"--node-deployment: the environment variable NODE_NAME is not set; set it to the node's name, as with "+
+				"valueFrom.fieldRef.fieldPath spec.nodeName"),
 		cli.Need(n.BaseDelay >= 0, "--node-deployment-base-delay=%s: must not be negative", n.BaseDelay),
-		cli.Need(n.MaxDelay >= n.BaseDelay, "--node-deployment-max-delay=%s: must not be less than --node-deployment-base-delay=%s", n.MaxDelay, n.BaseDelay),
+		cli.Need(
+			n.MaxDelay >= n.BaseDelay,
+			"--node-deployment-max-delay=%s: must not be less than --node-deployment-base-delay=%s", n.MaxDelay,
+			n.BaseDelay,
+		),
 	}
 }
 
 // validateNode lists the settings that cannot be combined with one instance per node.
 func (p *Provisioner) validateNode() []error {
-	together := p.NodeDeployment.Enabled && p.Together.Queue != nil
+	together := p.NodeDeployment.Enabled && p.InProcess.Queue != nil
 	return append(p.NodeDeployment.validate(),
-		cli.Need(!p.NodeDeployment.Enabled || p.LeaseName == "", "--leader-election-lease-name=%s: all instances of --node-deployment would share "+
-			"the lease, and one of them would work; leave it out", p.LeaseName),
-		cli.Need(!together, "--node-deployment: cannot be given to `purser plane`; run `purser csi-provisioner` on each node, and `purser controllers` once"))
+		cli.Need(!p.NodeDeployment.Enabled || p.LeaseName == "",
+			"--leader-election-lease-name=%s: all instances of --node-deployment would share "+
+				"the lease, and one of them would work; leave it out", p.LeaseName),
+		cli.Need(
+			!together,
+			"--node-deployment: cannot be given to `purser plane`; run `purser csi-provisioner` on each node, and "+
+				"`purser controllers` once",
+		))
 }
 
 // placeName returns a name of an object of this instance that the instances of other nodes do not
@@ -86,10 +106,13 @@ func (at place) has(pv *corev1.PersistentVolume) bool {
 	return provision.IsOnNode(pv, at.node, at.driver)
 }
 
-// trim returns the cache transform. The cache starts after NodeGetInfo.
-func (p *Provisioner) trim() toolscache.TransformFunc {
-	if p.Together.Trim != nil {
-		return p.Together.Trim
+// trim returns the cache transform: that of a provisioner by itself, unless the process has more roles.
+// The cache starts after NodeGetInfo.
+func (p *Provisioner) trim(
+	_ context.Context, _ *sidecar.Sidecar, table toolscache.TransformFunc,
+) toolscache.TransformFunc {
+	if len(p.Hosted) > 0 {
+		return table
 	}
 	if !p.NodeDeployment.Enabled {
 		return kube.Trim
@@ -110,7 +133,10 @@ func (w *builder) findPlace(ctx context.Context) error {
 	defer cancel()
 	info, err := w.Conn.Node().NodeGetInfo(ctx, &csi.NodeGetInfoRequest{})
 	if err != nil {
-		return fmt.Errorf("--node-deployment: the driver at --csi-address=%s does not tell where its node is: %w", w.role.CSIAddress, err)
+		return fmt.Errorf(
+			"--node-deployment: the driver at --csi-address=%s does not tell where its node is: %w", w.role.CSIAddress,
+			err,
+		)
 	}
 	d := w.role.NodeDeployment
 	at := &place{driver: w.Driver.Name, node: provision.NodeOptions{

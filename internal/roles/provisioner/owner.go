@@ -26,7 +26,9 @@ func findOwner(
 			return &owner, nil // the reference has its uid
 		}
 		if err := from.Get(ctx, client.ObjectKey{Namespace: namespace, Name: owner.Name}, object); err != nil {
-			return nil, fmt.Errorf("--capacity-ownerref-level=%d: read %s %s/%s: %w", level, owner.Kind, namespace, owner.Name, err)
+			return nil, fmt.Errorf(
+				"--capacity-ownerref-level=%d: read %s %s/%s: %w", level, owner.Kind, namespace, owner.Name, err,
+			)
 		}
 		if level == 0 {
 			owner.UID = object.UID
@@ -34,7 +36,9 @@ func findOwner(
 		}
 		controller := metav1.GetControllerOf(object)
 		if controller == nil {
-			return nil, fmt.Errorf("--capacity-ownerref-level=%d: %s %s/%s: %w", level, owner.Kind, namespace, owner.Name, errNoOwner)
+			return nil, fmt.Errorf(
+				"--capacity-ownerref-level=%d: %s %s/%s: %w", level, owner.Kind, namespace, owner.Name, errNoOwner,
+			)
 		}
 		owner = metav1.OwnerReference{
 			APIVersion: controller.APIVersion, Kind: controller.Kind, Name: controller.Name, UID: controller.UID,

@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/roles/process"
-	"github.com/purser-csi/purser/internal/roles/rolestest"
 	"github.com/purser-csi/purser/internal/roles/sidecar"
 	"github.com/purser-csi/purser/internal/roles/up/bootstrap"
+	"github.com/purser-csi/purser/test/rolestest"
 )
 
 // U-11: each missing permission is logged once, and permissions that are not needed are not
@@ -34,11 +34,9 @@ func TestPermissionsAtStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &builder{&sidecar.Sidecar{API: as, Config: &p.Config}, p}
-	wanted, err := w.wantedPermissions()
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := &sidecar.Sidecar{API: as, Config: &p.Config, Role: p.Role()}
+	check := checkOf(t, w)
+	wanted := check.Wanted
 	if slices.ContainsFunc(wanted, func(p process.Permission) bool { return p.Resource == "volumeattachments" || p.Resource == "csinodes" }) {
 		t.Error("asks for what a driver without topology and attachment does not need")
 	}
@@ -66,7 +64,7 @@ func TestPermissionsAtStart(t *testing.T) {
 		return nil
 	})
 	log := &rolestest.Log{}
-	process.CheckPermissions(rolestest.WithLogger(t, log), as, func() (process.PermissionCheck, error) { return w.permissionCheck(t.Context()) })
+	process.CheckPermissions(rolestest.WithLogger(t, log), as, []process.PermissionCheck{check}, nil)
 	if lines := log.Lines(); len(lines) != 1 || !strings.Contains(lines[0], "missing permission: patch persistentvolumes") {
 		t.Errorf("logged %q", lines)
 	}

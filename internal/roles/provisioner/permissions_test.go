@@ -12,10 +12,10 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
-	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/names"
 	"github.com/purser-csi/purser/internal/roles/process"
-	"github.com/purser-csi/purser/internal/roles/rolestest"
 	"github.com/purser-csi/purser/internal/roles/sidecar"
+	"github.com/purser-csi/purser/test/rolestest"
 )
 
 // RB-12, U-51: a permission beyond upstream's role is checked only with the flag that needs it, and
@@ -39,7 +39,11 @@ func TestPermissionsOfFlags(t *testing.T) {
 				t.Errorf("wants %q, the manifest has %v", got, role.Rules)
 			}
 			log := &rolestest.Log{}
-			check := process.PermissionCheck{Role: "csi-provisioner", Optional: optionalPermissions, Manifests: optionalManifests}
+			p, err := parsed(t, tc.flag)
+			if err != nil {
+				t.Fatal(err)
+			}
+			check := checkOf(t, &sidecar.Sidecar{Config: &p.Config, Role: p.Role()})
 			check.Log(log.Logger(), []process.Permission{{Resource: tc.resource, Verb: "get"}, {Resource: "persistentvolumes", Verb: "get"}})
 			if lines := log.Lines(); len(lines) != 2 || !strings.Contains(lines[0], "deploy/optional/"+tc.manifest) || !strings.Contains(lines[1], "deploy/rbac/csi-provisioner.yaml") {
 				t.Errorf("told %q", lines)
@@ -54,7 +58,7 @@ func TestPermissionsOfFlags(t *testing.T) {
 // RB-4, RB-11: the verbs of upstream's role that Purser does not use are not checked, so a narrower
 // role is complete.
 func TestUnusedPermissionsAreNotChecked(t *testing.T) {
-	for resource, want := range map[string]string{"events": "[create patch]", "leases": "[get update create]"} {
+	for resource, want := range map[string]string{"events": "[create patch]", "leases": "[get create update]"} {
 		if got := fmt.Sprint(wantedVerbs(t, resource, "--leader-election")); got != want {
 			t.Errorf("%s: %s, want %s", resource, got, want)
 		}
@@ -90,7 +94,7 @@ func TestPermissionsForSecrets(t *testing.T) {
 		}
 	}
 	log := &rolestest.Log{}
-	check := process.PermissionCheck{Role: "csi-provisioner", Optional: optionalPermissions, Manifests: optionalManifests}
+	check := process.PermissionCheck{Role: "csi-provisioner", Optional: optionalPermissions}
 	check.Log(log.Logger(), []process.Permission{{Namespace: "vault", Resource: "secrets", Verb: "get"}})
 	if lines := log.Lines(); len(lines) != 1 || strings.Contains(lines[0], "missing permission") || !strings.Contains(lines[0], "get secrets in namespace vault") {
 		t.Errorf("U-42: logged %q", lines)
@@ -103,14 +107,22 @@ func wantedVerbs(t *testing.T, resource string, args ...string) (verbs []string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	wanted, err := (&builder{&sidecar.Sidecar{Config: &p.Config}, p}).wantedPermissions()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, w := range wanted {
+	check := checkOf(t, &sidecar.Sidecar{Config: &p.Config, Role: p.Role()})
+	for _, w := range check.Wanted {
 		if w.Resource == resource {
 			verbs = append(verbs, w.Verb)
 		}
 	}
 	return verbs
+}
+
+// checkOf returns the check of permissions, without those for secrets.
+func checkOf(t *testing.T, s *sidecar.Sidecar) process.PermissionCheck {
+	t.Helper()
+	s.Role.Check = nil
+	checks, err := s.Checks(t.Context())
+	if err != nil || len(checks) != 1 {
+		t.Fatal(len(checks), err)
+	}
+	return checks[0]
 }

@@ -1,16 +1,14 @@
 package provisioner
 
 import (
-	"context"
 	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	toolscache "k8s.io/client-go/tools/cache"
 
-	"github.com/purser-csi/purser/internal/controllers/handoff"
-	"github.com/purser-csi/purser/internal/core/provision"
+	"github.com/purser-csi/purser/internal/handoff"
+	provision "github.com/purser-csi/purser/internal/provision/rules"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/sidecar"
 )
@@ -20,12 +18,12 @@ import (
 type Provisioner struct {
 	sidecar.Config
 
-	Volumes  VolumeSettings
-	Topology TopologySettings
-	Pace     PaceSettings
-	Sources  SourceSettings
-	Together TogetherSettings
-	Journal  JournalSettings
+	Volumes   VolumeSettings
+	Topology  TopologySettings
+	Pace      PaceSettings
+	Sources   SourceSettings
+	InProcess ColocatedSettings
+	Journal   JournalSettings
 
 	Capacity       Capacity
 	NodeDeployment NodeDeployment
@@ -47,14 +45,11 @@ type VolumeSettings struct {
 	VolumeMetadata []provision.MetadataKey
 }
 
-// PaceSettings are the workers, timeouts and retries.
+// PaceSettings are timeouts and workers of single calls.
 type PaceSettings struct {
 	CreateTimeout time.Duration // of CreateVolume; 0 for the timeout of all calls
 	DeleteTimeout time.Duration // of DeleteVolume; 0 for the timeout of all calls
-	Workers       uint
-	DeleteWorkers uint // 0 for Workers
-	RetryStart    time.Duration
-	RetryMax      time.Duration
+	DeleteWorkers uint          // 0 for as many as create volumes
 }
 
 // SourceSettings are about snapshots and clones as the sources of volumes.
@@ -67,20 +62,17 @@ type SourceSettings struct {
 // JournalSettings are about requests whose outcome is not known, and about volumes without a
 // PersistentVolume.
 type JournalSettings struct {
-	Intents       string // --intents: whether volumes may be created without the journal
-	OrphanAudit   time.Duration
-	PreviousEnded bool // no process before this one can have calls to the driver in flight, as in `up`
+	Intents     string // --intents: whether volumes may be created without the journal
+	OrphanAudit time.Duration
+	// SkipUnreadable is --purser-skip-unreadable-journal.
+	SkipUnreadable bool
+	PreviousEnded  bool // no process before this one can have calls to the driver in flight, as in `up`
 }
 
-// TogetherSettings are about the other controllers in the same process.
-type TogetherSettings struct {
+// ColocatedSettings are about the other controllers in the same process.
+type ColocatedSettings struct {
 	Queue          *handoff.Queue // receives claims from the binder; nil when it is in another process
 	DropProtection bool           // the pv-protection controller is in the same process
-	// Add adds controllers of other sidecar roles to the process; nil for none.
-	Add     func(context.Context, *sidecar.Sidecar) error
-	Longest time.Duration // of the calls of these controllers
-	// Trim takes the place of the provisioner's own, where these controllers read more; may be nil.
-	Trim toolscache.TransformFunc
 }
 
 // New returns a provisioner with the default of every setting.

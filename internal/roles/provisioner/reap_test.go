@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/purser-csi/purser/internal/controllers/handoff"
+	"github.com/purser-csi/purser/internal/handoff"
 )
 
 // N-12: the flags that cannot be combined with --purser-reap-removed-nodes.
@@ -32,7 +32,7 @@ func TestReapFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Together.Queue = handoff.New(); p.Validate() == nil {
+	if p.InProcess.Queue = handoff.New(); p.Validate() == nil {
 		t.Error("in one process with the binder")
 	}
 }

@@ -15,7 +15,9 @@ import (
 func (p *Provisioner) takeStray(_ *cobra.Command, args []string) error {
 	for _, arg := range args {
 		if arg != "" {
-			p.Notices.Add(arg, "is no flag and has no effect; if it is the value of a flag, write it behind the flag and =")
+			p.Notices.Add(
+				arg, "is no flag and has no effect; if it is the value of a flag, write it behind the flag and =",
+			)
 		}
 	}
 	return nil
@@ -29,14 +31,19 @@ func (p *Provisioner) retiredFlags(f *pflag.FlagSet) {
 func (p *Provisioner) retiredOwn() []cli.RetiredFlag {
 	return []cli.RetiredFlag{
 		{Name: "provisioner", Kind: "string", Now: "has no effect: the name comes from the driver"},
-		{Name: "connection-timeout", Kind: "duration", Now: "has no effect: the process waits for the driver without a limit"},
+		{
+			Name: "connection-timeout", Kind: "duration",
+			Now: "has no effect: the process waits for the driver without a limit",
+		},
 		{
 			Name: "enable-leader-election", Kind: "bool", Accept: p.Election.EnableOld,
-			Now: "does what --leader-election does, and takes v1's lock on an Endpoints object too unless --leader-election-type=leases is given",
+			Now: "does what --leader-election does, and takes v1's lock on an Endpoints object too unless " +
+				"--leader-election-type=leases is given",
 		},
 		{
 			Name: "leader-election-type", Kind: "string", Accept: p.Election.SetType,
-			Now: "leases is the lock of every version since v2; endpoints takes both the lock of v1 and the lease, so that neither works at the same time",
+			Now: "leases is the lock of every version since v2; endpoints takes both the lock of v1 and the lease, " +
+				"so that neither works at the same time",
 		},
 		{
 			Name: "capacity-controller-deployment-mode", Kind: "string", Accept: p.Capacity.setMode,

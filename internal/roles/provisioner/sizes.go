@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/purser-csi/purser/internal/size"
 )
 
 // sizes is the value of --min-volume-size: bytes by filesystem (O-30).
@@ -16,14 +18,18 @@ type sizes struct{ bytes *map[string]int64 }
 func (s sizes) Set(value string) error {
 	for item := range strings.SplitSeq(value, ",") {
 		fsType, text, found := strings.Cut(item, "=")
-		size, err := resource.ParseQuantity(text)
-		if !found || fsType == "" || err != nil || size.Sign() <= 0 {
+		quantity, err := resource.ParseQuantity(text)
+		if !found || fsType == "" || err != nil || quantity.Sign() <= 0 {
 			return fmt.Errorf("%q: must be a filesystem, = and a size, such as xfs=300Mi", item)
+		}
+		bytes, problem := size.Bytes(quantity)
+		if problem != nil {
+			return fmt.Errorf("%q: %s", item, problem.Message)
 		}
 		if *s.bytes == nil {
 			*s.bytes = map[string]int64{}
 		}
-		(*s.bytes)[strings.ToLower(fsType)] = size.Value() // lookups are in lower case
+		(*s.bytes)[strings.ToLower(fsType)] = bytes // lookups are in lower case
 	}
 	return nil
 }
@@ -35,7 +41,8 @@ func (s sizes) String() string {
 	}
 	var items []string
 	for _, fsType := range slices.Sorted(maps.Keys(*s.bytes)) {
-		items = append(items, fmt.Sprintf("%s=%s", fsType, resource.NewQuantity((*s.bytes)[fsType], resource.BinarySI)))
+		least := size.Quantity((*s.bytes)[fsType])
+		items = append(items, fsType+"="+least.String())
 	}
 	return strings.Join(items, ",")
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"k8s.io/client-go/rest"
 
-	"github.com/purser-csi/purser/internal/core/topology"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/process"
-	"github.com/purser-csi/purser/internal/roles/rolestest"
 	"github.com/purser-csi/purser/internal/roles/sidecar"
+	"github.com/purser-csi/purser/internal/topology"
+	"github.com/purser-csi/purser/test/rolestest"
 )
 
 // CL-1: upstream ignores arguments that are not flags, so manifests exist with a value without its

@@ -3,8 +3,8 @@ package provisioner
 import (
 	"github.com/spf13/pflag"
 
-	"github.com/purser-csi/purser/internal/core/topology"
 	"github.com/purser-csi/purser/internal/roles/cli"
+	"github.com/purser-csi/purser/internal/topology"
 )
 
 // TopologySettings say which topology is requested from the driver.
@@ -19,13 +19,17 @@ type TopologySettings struct {
 func (p *Provisioner) topologyFlags(f *pflag.FlagSet) {
 	t := &p.Topology
 	f.BoolVar(&t.Strict, "strict-topology", false,
-		"with a selected node, request only the topology of this node; otherwise request those of all nodes, that of the selected node first")
+		"with a selected node, request only the topology of this node; otherwise request those of all nodes, that of "+
+			"the selected node first")
 	f.BoolVar(&t.Immediate, "immediate-topology", true,
 		"without a selected node, request the topologies of all nodes; if false, the driver chooses")
 	f.BoolVar(&t.Assertive, "assertive-topology", false,
-		"use allowedTopologies of a class as a filter for the topologies of nodes, so that a class need not name every topology key; "+
-			"otherwise they are requested as they are")
-	f.IntVar(&t.MaxTerms, "max-topology-terms", 0, "largest number of topologies in one request; the preferred ones are kept; 0 for no limit")
+		"use allowedTopologies of a class as a filter for the topologies of nodes, so that a class need not name "+
+			"every topology key; otherwise they are requested as they are")
+	f.IntVar(
+		&t.MaxTerms, "max-topology-terms", 0,
+		"largest number of topologies in one request; the preferred ones are kept; 0 for no limit",
+	)
 }
 
 func (t TopologySettings) validate() []error {

@@ -1,11 +1,9 @@
-// Package registry describes controllers to the roles that run them. An [Entry] says everything
-// about one controller that a role must know: its name, the component of its events, its permissions,
-// the API resources that it needs, and the fields that it reads. The manifest of a role, the check of
-// permissions and the trim of the cache are derived from the entries.
+// Package registry is the table of controllers. A role lists its controllers as rows, and a
+// [Controller] says everything about one of them that a role must know: its name, the component of
+// its events, the capability of the driver, its permissions, the API resources that it needs, the
+// fields that it reads, and how it is built. The check of permissions, the transform of the cache,
+// the flag --controllers and the manifests of deploy/rbac follow from the rows. Adding a controller
+// to a role is adding a row.
 //
-// [All] lists the controllers of the roles `controllers`, `plane` and `up`, with their names for the
-// flag --controllers and how they are built. The controllers of csi-provisioner are entries in the
-// package of that role, which `plane` and `up` run too. Adding a controller is adding an entry.
-//
-// The package knows no flags and starts no process.
+// The package knows no flags and starts no process: package sidecar runs the rows.
 package registry

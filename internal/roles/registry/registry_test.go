@@ -1,9 +1,11 @@
 package registry
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
+	"github.com/container-storage-interface/spec/lib/go/csi"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -15,7 +17,7 @@ import (
 func TestTrimIsComposed(t *testing.T) {
 	node := kube.Reads(func(from, to *corev1.Pod) { to.Spec.NodeName = from.Spec.NodeName })
 	phase := kube.Reads(func(from, to *corev1.Pod) { to.Status.Phase = from.Status.Phase })
-	trim := Trim([]Entry{{Fields: []*kube.Fields{node}}}, node, phase)
+	trim := Trim([]Controller{{Fields: []*kube.Fields{node}}}, node, phase)
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u", ResourceVersion: "7", Labels: map[string]string{"a": "b"}},
 		Spec:       corev1.PodSpec{NodeName: "n", Hostname: "h"}, Status: corev1.PodStatus{Phase: corev1.PodRunning, Message: "m"},
@@ -38,19 +40,24 @@ func TestTrimIsComposed(t *testing.T) {
 	}
 }
 
-// A controller that does not run needs no permission.
-func TestPermissionsFollowTheControllers(t *testing.T) {
-	only := slices.DeleteFunc(All(), func(c Controller) bool { return c.Name != NameExpand })
-	for _, p := range Permissions(only) {
-		if p.Resource == "pods" || p.Verb == "create" && p.Resource != "events" {
-			t.Errorf("%s asks for %s", NameExpand, p)
-		}
+// Permissions are those of grants that are needed, each once.
+func TestPermissions(t *testing.T) {
+	claims := Allow("", "persistentvolumeclaims", "get", "list")
+	got := Permissions([]Grant{claims, claims, Allow("", "nodes", "get").If(false, "never"), Allow("", "pods", "get").In("ns").If(true, "always")})
+	if want := "[get persistentvolumeclaims list persistentvolumeclaims get pods in namespace ns]"; fmt.Sprint(got) != want {
+		t.Errorf("%s, want %s", got, want)
 	}
-	seen := map[string]bool{}
-	for _, c := range All() {
-		if seen[c.Name] || seen[c.Alias] || CurrentName(c.Alias) != c.Name || CurrentName(c.Name) != c.Name {
-			t.Errorf("%s and %s are not names of one controller", c.Name, c.Alias)
-		}
-		seen[c.Name], seen[c.Alias] = true, true
+}
+
+// A controller runs if the flags do not leave it out and the driver has what it needs.
+func TestRunning(t *testing.T) {
+	const snapshots, modify = csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT, csi.ControllerServiceCapability_RPC_MODIFY_VOLUME
+	rows := []Controller{{Name: "always"}, {Name: "off", Off: true}, {Name: "able", Capability: snapshots}, {Name: "lacks", Capability: modify}, {Name: "unable", Unable: true}}
+	var names []string
+	for _, c := range Running(rows, map[csi.ControllerServiceCapability_RPC_Type]bool{snapshots: true}) {
+		names = append(names, c.Name)
+	}
+	if !slices.Equal(names, []string{"always", "able"}) {
+		t.Errorf("run: %q", names)
 	}
 }

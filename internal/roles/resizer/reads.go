@@ -1,11 +1,12 @@
 package resizer
 
 import (
+	"slices"
+
 	"github.com/purser-csi/purser/internal/kube"
 )
 
-// Reads returns the fields that a resizer reads in the cache of the controllers in the same process,
-// besides those that the controllers read. A claim that is expanded or modified is whole there.
+// Reads returns the fields that a resizer reads. A claim that is expanded or modified is whole.
 func Reads() []*kube.Fields {
-	return []*kube.Fields{kube.ExpandedVolumeFields, kube.AttributesClassFields}
+	return append(slices.Clone(kube.PairFields), kube.ExpandedVolumeFields, kube.AttributesClassFields, kube.PodFields)
 }

@@ -10,20 +10,17 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/featuregate"
 
-	"github.com/purser-csi/purser/internal/controllers/boundclaim"
-	"github.com/purser-csi/purser/internal/controllers/modify"
-	"github.com/purser-csi/purser/internal/controllers/resize"
-	"github.com/purser-csi/purser/internal/core/attributes"
-	"github.com/purser-csi/purser/internal/core/resizing"
-	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/resize"
+	resizing "github.com/purser-csi/purser/internal/resize/rules"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/internal/roles/registry"
 	"github.com/purser-csi/purser/internal/roles/sidecar"
 )
 
@@ -51,7 +48,9 @@ var gateTable = cli.GateTable{
 		gateVolumeAttributesClass: {Default: true, PreRelease: featuregate.GA},
 		sidecar.GateReleaseLease:  {Default: true, PreRelease: featuregate.Alpha},
 	},
-	Removed: map[string]string{"RecoverVolumeExpansionFailure": "a failed expansion can always be recovered from (RZ-P2)"},
+	Removed: map[string]string{
+		"RecoverVolumeExpansionFailure": "a failed expansion can always be recovered from (RZ-P2)",
+	},
 	Ignored: cli.LibraryGates,
 	Fixed:   []featuregate.Feature{sidecar.GateReleaseLease},
 }
@@ -60,8 +59,9 @@ var gateTable = cli.GateTable{
 func New() *Resizer {
 	r := &Resizer{}
 	r.Common = sidecar.NewCommon(sidecar.Kind{
-		Name: "csi-resizer", LeasePrefix: "external-resizer-", EventsPrefix: "external-resizer ", Timeout: 10 * time.Second,
-		WorkersFlag: "workers", Gates: gateTable, Trim: trim, Add: r.add,
+		Name: "csi-resizer", LeasePrefix: "external-resizer-", EventsPrefix: "external-resizer ",
+		Timeout:     10 * time.Second,
+		WorkersFlag: "workers", Gates: gateTable, Table: r.table, LongestCall: r.LongestCall,
 		Retired: []string{
 			"csiTimeout",
 			"logtostderr",
@@ -97,7 +97,10 @@ two, as with upstream.`,
 func (r *Resizer) AddFlags(f *pflag.FlagSet) {
 	r.AddExpansionFlags(f)
 	cli.Grouped(f, "Expansion", func(f *pflag.FlagSet) {
-		f.DurationVar(&r.resync, "resync-period", 10*time.Minute, "has no effect: changes are watched, and no resync is needed")
+		f.DurationVar(
+			&r.resync, "resync-period", 10*time.Minute, "has no effect: changes are watched, and no resync is needed",
+		)
+		cli.Ranged(f, cli.Range{}, "resync-period")
 	})
 	r.AddCommonFlags(f)
 }
@@ -143,17 +146,6 @@ func (r *Resizer) ValidateExpansion() error {
 		cli.Need(r.ResizeTimeout >= 0, "--resize-timeout=%s: must not be negative", r.ResizeTimeout))
 }
 
-// AddBeside adds the role to the provisioner of the same process. A driver that can neither expand
-// nor modify volumes gets no controllers.
-func (r *Resizer) AddBeside(ctx context.Context, s *sidecar.Sidecar) error {
-	err := r.Common.AddBeside(ctx, s)
-	if errors.Is(err, errNothingToDo) {
-		logr.FromContextOrDiscard(ctx).Info("the csi driver can neither expand nor modify volumes, so neither is done")
-		return nil
-	}
-	return err
-}
-
 // LongestCall returns the longest time of one call to the driver.
 func (r *Resizer) LongestCall() time.Duration {
 	return max(r.callTimeout(r.ResizeTimeout), r.callTimeout(r.ModifyTimeout))
@@ -167,104 +159,105 @@ func (r *Resizer) callTimeout(own time.Duration) time.Duration {
 	return cmp.Or(own, r.Timeout)
 }
 
-var errNothingToDo = errors.New(
-	"the csi driver has EXPAND_VOLUME neither in its controller nor on its nodes, and no MODIFY_VOLUME, " +
+var errNothingToDo = sidecar.NothingToDo{
+	Alone: "the csi driver has EXPAND_VOLUME neither in its controller nor on its nodes, and no MODIFY_VOLUME, " +
 		"so this program has nothing to do; take it out of the pod",
-)
-
-// add registers the controllers (RZ-S2 to RZ-S4).
-func (r *Resizer) add(ctx context.Context, run *sidecar.Work) error {
-	store := boundclaim.NewStore(boundclaim.Config{
-		Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(), Writer: run.Manager.GetClient(),
-	})
-	controller := run.Driver.Controller[csi.ControllerServiceCapability_RPC_EXPAND_VOLUME]
-	if !controller {
-		onNode, err := run.Conn.NodeExpands(ctx)
-		if err != nil {
-			return err
-		}
-		if !onNode {
-			if !run.Driver.Controller[csi.ControllerServiceCapability_RPC_MODIFY_VOLUME] {
-				return errNothingToDo
-			}
-			return r.addModifier(ctx, run, store)
-		}
-	}
-	if err := r.addModifier(ctx, run, store); err != nil {
-		return err
-	}
-	return resize.New(resize.Config{
-		Settings: run.Settings, Store: store,
-		CSI: run.Conn.Controller(), Calls: run.Calls, Driver: resizing.Driver{
-			Name:       run.Driver.Name,
-			Controller: controller,
-		},
-		MultiWriters: run.Driver.Controller[csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER],
-		Timeout: r.callTimeout(
-			r.ResizeTimeout,
-		), AnnotateFS: r.Gates.Enabled(gateAnnotateFsResize), WatchPods: r.WatchPods, InFlight: run.InFlight,
-	}).AddTo(ctx, run.Manager)
+	Hosted: "the csi driver can neither expand nor modify volumes, so neither is done",
 }
 
-// addModifier registers the controller of VolumeAttributesClasses. It also runs for a driver that
-// cannot modify volumes, and then emits an event on claims that name a class.
-func (r *Resizer) addModifier(ctx context.Context, run *sidecar.Work, store *boundclaim.Store) error {
-	if !r.Gates.Enabled(gateVolumeAttributesClass) {
-		return nil
+// table lists the controllers (RZ-S2 to RZ-S4, RZ-R1). That of VolumeAttributesClasses also runs for a
+// driver that expands volumes and cannot modify them, and then emits an event on claims that name a class.
+func (r *Resizer) table(ctx context.Context, s *sidecar.Sidecar) ([]registry.Controller, error) {
+	expands := s.Driver.Controller[csi.ControllerServiceCapability_RPC_EXPAND_VOLUME]
+	if !expands && s.Conn != nil {
+		var err error
+		if expands, err = s.Conn.NodeExpands(ctx); err != nil {
+			return nil, err
+		}
+		if !expands && !s.Driver.Controller[csi.ControllerServiceCapability_RPC_MODIFY_VOLUME] {
+			return nil, errNothingToDo
+		}
 	}
-	kind := storagev1.SchemeGroupVersion.WithKind("VolumeAttributesClass")
-	_, err := run.Manager.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
-	if meta.IsNoMatchError(err) { // RZ-G2
-		logr.FromContextOrDiscard(ctx).
-			Info("the API server does not serve VolumeAttributesClasses, so volumes are not modified")
-		return nil
+	shared := []registry.Grant{
+		registry.Allow("", "persistentvolumes", "get", "list", "watch", "patch"),
+		registry.Allow("", "persistentvolumeclaims", registry.Read...),
+		registry.Allow("", "persistentvolumeclaims/status", "patch"),
 	}
+	var store *resize.Store
+	return []registry.Controller{
+		{
+			Name: resize.AttributesName, Off: !r.Gates.Enabled(gateVolumeAttributesClass),
+			Needs:  []schema.GroupVersionKind{storagev1.SchemeGroupVersion.WithKind("VolumeAttributesClass")}, // RZ-G2
+			Absent: "the API server does not serve VolumeAttributesClasses, so volumes are not modified",
+			Grants: append(shared, classGrant),
+			Fields: Reads(),
+			Add: func(ctx context.Context, settings reconcile.Settings) error {
+				store = newStore(s)
+				return r.addModifier(ctx, s, store, settings)
+			},
+		},
+		{
+			Name: resize.Name, Unable: !expands && s.Conn != nil,
+			Grants: append(shared, registry.Allow("", "pods", registry.Read...).
+				If(r.WatchPods, "with --handle-volume-inuse-error")),
+			Fields: Reads(),
+			Add: func(ctx context.Context, settings reconcile.Settings) error {
+				return r.addExpansion(ctx, s, cmp.Or(store, newStore(s)), settings)
+			},
+		},
+	}, nil
+}
+
+func newStore(s *sidecar.Sidecar) *resize.Store {
+	return resize.NewStore(resize.StoreConfig{
+		Cached: s.Manager.GetClient(), Live: s.Manager.GetAPIReader(), Writer: s.Manager.GetClient(),
+	})
+}
+
+func (r *Resizer) addExpansion(
+	ctx context.Context, s *sidecar.Sidecar, store *resize.Store, settings reconcile.Settings,
+) error {
+	return resize.New(resize.Config{
+		Settings: settings, Store: store, CSI: s.Conn.Controller(), Calls: s.Config.Locks,
+		Driver: resizing.Driver{
+			Name: s.Driver.Name, Controller: s.Driver.Controller[csi.ControllerServiceCapability_RPC_EXPAND_VOLUME],
+		},
+		MultiWriters: s.Driver.Controller[csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER],
+		Timeout:      r.callTimeout(r.ResizeTimeout), AnnotateFS: r.Gates.Enabled(gateAnnotateFsResize),
+		WatchPods: r.WatchPods, InFlight: s.InFlight(),
+	}).AddTo(ctx, s.Manager)
+}
+
+func (r *Resizer) addModifier(
+	ctx context.Context, s *sidecar.Sidecar, store *resize.Store, settings reconcile.Settings,
+) error {
 	// SM-83: without the permission the cache never syncs, and nothing is resized either.
-	if missing := readsClasses(ctx, run.API); missing != "" {
+	if missing := readsClasses(ctx, s.API); missing != "" {
 		logr.FromContextOrDiscard(ctx).Info("volumes are not modified", "missing permission", missing)
 		return nil
 	}
-	metadata := modify.ParametersOnly
+	metadata := resize.ParametersOnly
 	if r.ExtraMetadata {
-		metadata = modify.WithNames
+		metadata = resize.WithNames
 	}
-	modifies := run.Driver.Controller[csi.ControllerServiceCapability_RPC_MODIFY_VOLUME]
-	return modify.New(modify.Config{
-		Settings: run.Settings, Store: store,
-		CSI: run.Conn.Controller(), Calls: run.Calls, Driver: attributes.Driver{
-			Name:     run.Driver.Name,
-			Modifies: modifies,
+	return resize.NewAttributes(resize.AttributesConfig{
+		Settings: settings, Store: store, CSI: s.Conn.Controller(), Calls: s.Config.Locks,
+		Driver: resizing.AttributesDriver{
+			Name: s.Driver.Name, Modifies: s.Driver.Controller[csi.ControllerServiceCapability_RPC_MODIFY_VOLUME],
 		},
-		Timeout: r.callTimeout(r.ModifyTimeout), Metadata: metadata, InFlight: run.InFlight,
-	}).AddTo(ctx, run.Manager)
+		Timeout: r.callTimeout(r.ModifyTimeout), Metadata: metadata, InFlight: s.InFlight(),
+	}).AddTo(ctx, s.Manager)
 }
+
+var classGrant = registry.Allow(storagev1.GroupName, "volumeattributesclasses", registry.Read...)
 
 // readsClasses returns the permission on VolumeAttributesClasses that the account lacks; empty for
 // none, or if the API server does not say.
 func readsClasses(ctx context.Context, api *rest.Config) string {
-	var wanted []process.Permission
-	for _, verb := range []string{"get", "list", "watch"} {
-		wanted = append(wanted, process.Permission{
-			Group: storagev1.GroupName, Resource: "volumeattributesclasses", Verb: verb,
-		})
-	}
+	wanted := registry.Permissions([]registry.Grant{classGrant})
 	missing, err := process.MissingPermissions(ctx, api, wanted)
 	if err != nil || len(missing) == 0 {
 		return ""
 	}
 	return missing[0].String()
-}
-
-// trim drops the managed fields of claims and volumes and keeps everything else, since patches are
-// computed from them. Pods go through kube.TrimPod.
-func trim(in any) (any, error) {
-	switch o := in.(type) {
-	case *corev1.Pod:
-		return kube.TrimPod(o)
-	case *corev1.PersistentVolumeClaim:
-		o.ManagedFields = nil
-	case *corev1.PersistentVolume:
-		o.ManagedFields = nil
-	}
-	return in, nil
 }

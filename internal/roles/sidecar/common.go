@@ -1,23 +1,16 @@
 package sidecar
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/component-base/featuregate"
-	"k8s.io/utils/clock"
 
-	"github.com/purser-csi/purser/internal/controllers/volumelock"
-	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/process"
-	"github.com/purser-csi/purser/internal/telemetry"
 )
 
 // GateReleaseLease says whether the lease is released at the end. All sidecars have it.
@@ -28,10 +21,7 @@ const GateReleaseLease featuregate.Feature = "ReleaseLeaderElectionOnExit"
 // other groups, and embeds [Config] instead.
 type Common struct {
 	Config
-	Workers    uint
-	RetryStart time.Duration
-	RetryMax   time.Duration
-	Gates      *cli.Gates
+	Gates *cli.Gates
 
 	kind Kind
 }
@@ -46,17 +36,9 @@ type Kind struct {
 	Gates        cli.GateTable
 	Retired      []string // flags of older versions; accepted with a warning (AT-P8, RZ-F10)
 	NoEvents     bool     // upstream's role may write no events (AT-R2)
-	Trim         toolscache.TransformFunc
-	Permissions  Permissions // nil for no check
-	Add          func(context.Context, *Work) error
-}
-
-// Work is a running sidecar with the settings of its controllers.
-type Work struct {
-	*Sidecar
-	Settings reconcile.Settings
-	Calls    *volumelock.Locks
-	InFlight *prometheus.GaugeVec
+	NoDriver     bool     // the role calls no driver; its lease and event source are the prefixes
+	Table        Table
+	LongestCall  func() time.Duration // to the driver; nil for the timeout
 }
 
 // NewCommon returns a role of this kind with the defaults that are no flags.
@@ -69,7 +51,9 @@ func NewCommon(kind Kind) Common {
 // AddCommonFlags binds the settings that these sidecars share (AT-F10, RZ-F9).
 func (c *Common) AddCommonFlags(f *pflag.FlagSet) {
 	c.Given = f.Changed
-	cli.Grouped(f, "Driver", func(f *pflag.FlagSet) { c.Connection.AddFlags(f, c.kind.Timeout) })
+	if !c.kind.NoDriver {
+		cli.Grouped(f, "Driver", func(f *pflag.FlagSet) { c.Connection.AddFlags(f, c.kind.Timeout) })
+	}
 	cli.Grouped(f, "API server", c.APIAccess.AddFlags)
 	cli.Grouped(f, "Workers and retries", func(f *pflag.FlagSet) {
 		f.UintVar(&c.Workers, c.kind.WorkersFlag, 10, "objects that are reconciled in parallel")
@@ -88,52 +72,52 @@ func (c *Common) AddCommonFlags(f *pflag.FlagSet) {
 
 // ValidateCommon lists every mistake in the shared settings.
 func (c *Common) ValidateCommon() error {
-	return errors.Join(slices.Concat([]error{
-		cli.Need(c.Workers > 0, "--%s=0: must be at least 1, or nothing is worked on", c.kind.WorkersFlag),
-		cli.Need(c.RetryStart > 0 && c.RetryMax >= c.RetryStart,
-			"--retry-interval-start=%s: must be more than 0 and at most --retry-interval-max=%s", c.RetryStart, c.RetryMax),
-	}, c.ValidateShared())...)
+	var connection []error
+	if !c.kind.NoDriver {
+		connection = c.Connection.Validate()
+	}
+	return errors.Join(slices.Concat(connection, c.ValidatePace(c.kind.WorkersFlag), c.ValidateShared())...)
 }
 
 // Run works until ctx ends, the lease is lost, or another driver answers.
-func (c *Common) Run(ctx context.Context) error {
-	return Run(ctx, &c.Config, Role{
-		Name:        c.kind.Name,
-		Lease:       func(driver string) string { return process.DriverLeaseName(c.kind.LeasePrefix + driver) },
+func (c *Common) Run(ctx context.Context) error { return Run(ctx, &c.Config, c.Role()) }
+
+// Role returns the role as [Run] takes it.
+func (c *Common) Role() Role {
+	lease := func(driver string) string { return process.DriverLeaseName(c.kind.LeasePrefix + driver) }
+	if c.kind.NoDriver {
+		lease = func(string) string { return c.kind.LeasePrefix }
+	}
+	return Role{
+		Name: c.kind.Name, NoDriver: c.kind.NoDriver, Lease: lease,
 		EventSource: func(driver string) string { return c.kind.EventsPrefix + driver },
-		Trim:        c.kind.Trim,
-		Drain:       c.Timeout + 5*time.Second,
+		Drain:       c.drain(),
 		KeepLease:   !c.Gates.Enabled(GateReleaseLease),
 		NoEvents:    c.kind.NoEvents,
-		Permissions: c.kind.Permissions,
-		Add: func(ctx context.Context, s *Sidecar) error {
-			return c.kind.Add(ctx, c.work(s))
-		},
-	})
+		Table:       c.kind.Table,
+	}
 }
 
-// AddBeside adds the controllers of this role to another sidecar role of the same process, whose
-// connection, cache, lease and locks they share. Their events have the source of this role.
-func (c *Common) AddBeside(ctx context.Context, s *Sidecar) error {
-	events, err := s.eventsOf(ctx, c.kind.EventsPrefix+s.Driver.Name)
-	if err != nil {
-		return err
+// drain returns how long calls in flight may take when the process ends: a call to the driver and the
+// write after it.
+func (c *Common) drain() time.Duration {
+	switch {
+	case c.kind.NoDriver:
+		return drainTime
+	case c.kind.LongestCall != nil:
+		return c.kind.LongestCall() + 5*time.Second
 	}
-	work := c.work(s)
-	work.Settings.Events = events
-	return c.kind.Add(ctx, work)
+	return c.Timeout + 5*time.Second
 }
 
-func (c *Common) work(s *Sidecar) *Work {
-	return &Work{
-		Sidecar: s, Calls: cmp.Or(s.Config.Locks, &volumelock.Locks{}),
-		InFlight: telemetry.NewGauge(s.Registry, telemetry.MetricInFlight),
-		Settings: reconcile.Settings{
-			Workers: int(c.Workers), Backoff: reconcile.Backoff{
-				First: c.RetryStart,
-				Most:  c.RetryMax,
-			}, Clock: clock.RealClock{},
-			Events: s.Events, Decided: telemetry.NewCounter(s.Registry, telemetry.MetricDecisions),
-		},
+// drainTime is for the API requests in flight of a role that calls no driver.
+const drainTime = 20 * time.Second
+
+// Host runs the roles within this one: with its timeout, workers and delays, and its connection, cache,
+// lease and locks. Their events have their own source.
+func (c *Config) Host(roles ...*Common) {
+	for _, role := range roles {
+		role.Timeout, role.Workers, role.RetryStart, role.RetryMax = c.Timeout, c.Workers, c.RetryStart, c.RetryMax
 	}
+	c.Hosted = roles
 }

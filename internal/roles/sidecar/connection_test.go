@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/purser-csi/purser/internal/csirpc"
-	"github.com/purser-csi/purser/internal/roles/rolestest"
+	"github.com/purser-csi/purser/test/rolestest"
 )
 
 // ST-4, U-46: the loss of the connection ends the process only with the flag, and then with

@@ -15,14 +15,15 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	logsapi "k8s.io/component-base/logs/api/v1"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/purser-csi/purser/internal/controllers/volumelock"
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/internal/roles/registry"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
@@ -41,45 +42,90 @@ type Config struct {
 	AutoMaxProcs bool
 	Logging      *logsapi.LoggingConfiguration
 
+	Workers    uint // objects of one controller that are reconciled in parallel
+	RetryStart time.Duration
+	RetryMax   time.Duration
+
 	// Locks are those of the driver's volumes, shared with other roles of the process; nil for locks
 	// of this role alone.
-	Locks   *volumelock.Locks
-	Beside  process.Colocated      // another role in the same process, as in `plane`
-	Given   func(flag string) bool // reports whether the command line sets the flag
-	Notices *cli.Notices           // warnings about the command line, logged at the start
+	Locks      *csirpc.VolumeLocks
+	Colocated  process.Colocated      // another role in the same process, as in `plane`
+	OthersRead []*kube.Fields         // what the roles that share the cache read besides
+	Hosted     []*Common              // roles that share the connection, cache and lease of this one
+	Given      func(flag string) bool // reports whether the command line sets the flag
+	Notices    *cli.Notices           // warnings about the command line, logged at the start
+	SayAfter   time.Duration          // how long a wait may last before an event says it; 0 for a minute
+
+	running *atomic.Pointer[Sidecar]
 }
 
 // NewConfig returns a configuration with the defaults that are no flags.
 func NewConfig() Config {
-	c := Config{Logging: logsapi.NewLoggingConfiguration(), Notices: &cli.Notices{}}
+	c := Config{
+		Logging: logsapi.NewLoggingConfiguration(), Notices: &cli.Notices{}, running: &atomic.Pointer[Sidecar]{},
+	}
 	c.Election.Holder = process.NewIdentity()
 	return c
 }
 
-// ValidateShared lists the mistakes in the settings that all sidecars share (CL-9).
+// ValidateShared lists the mistakes in the settings that all roles share (CL-9).
 func (c *Config) ValidateShared() []error {
-	errs := append(c.Connection.Validate(), c.APIAccess.Validate()...)
-	errs = append(errs, c.HTTPSettings.Validate(c.Notices)...)
+	errs := append(c.APIAccess.Validate(), c.HTTPSettings.Validate(c.Notices)...)
 	errs = append(errs, cli.ValidateLogging(c.Logging)...)
 	return append(errs, c.Election.Validate()...)
 }
 
-// Role is what one sidecar role adds to the shared parts.
+// ValidatePace lists the mistakes in the workers and delays.
+func (c *Config) ValidatePace(workersFlag string) []error {
+	return []error{
+		cli.Need(c.Workers > 0, "--%s=0: must be at least 1, or nothing is worked on", workersFlag),
+		cli.Need(c.RetryStart > 0, "--retry-interval-start=%s: must be more than 0", c.RetryStart),
+		cli.Need(c.RetryMax >= c.RetryStart,
+			"--retry-interval-max=%s: must not be less than --retry-interval-start=%s", c.RetryMax, c.RetryStart),
+	}
+}
+
+// Ready returns nil when the role has started and its caches have synced.
+func (c *Config) Ready(ctx context.Context) error {
+	if s := c.running.Load(); s != nil {
+		return s.http.CheckAll(ctx)
+	}
+	return errors.New("not started yet")
+}
+
+// Renewing returns an error when the role leads and does not renew its lease (HT-2).
+func (c *Config) Renewing() error {
+	if s := c.running.Load(); s != nil {
+		return s.renewing()
+	}
+	return nil
+}
+
+// Role is what one role adds to the shared parts.
 type Role struct {
 	Name        string                     // of the role, such as csi-provisioner; part of the user agent
+	NoDriver    bool                       // the role calls no driver
 	Lease       func(driver string) string // name of the lease, unless --leader-election-lease-name gives one
+	NamedLease  bool                       // the manifest of the role gives only the lease of this name
 	EventSource func(driver string) string // component of the events
-	Trim        toolscache.TransformFunc   // which fields the cache keeps
 	Drain       time.Duration              // for calls in flight when the process is asked to end
 	KeepLease   bool                       // do not release the lease at the end
 	// upstream's role may not write events, so the election only logs
-	NoEvents    bool
-	Permissions Permissions                           // checked and logged at the start; nil for no check
-	Add         func(context.Context, *Sidecar) error // adds the controllers to the manager
+	NoEvents bool
+	// Table lists the controllers of the role for the driver and the flags.
+	Table Table
+	// Trim changes the cache transform that follows from the table; nil for no change.
+	Trim func(context.Context, *Sidecar, toolscache.TransformFunc) toolscache.TransformFunc
+	// NewCache makes a cache of only some objects; nil for all.
+	NewCache ctrlcache.NewCacheFunc
+	// Begin is called before the controllers are added; may be nil.
+	Begin func(context.Context, *Sidecar) error
+	// Check adds permissions that depend on the objects of the cluster; may be nil.
+	Check func(context.Context, *Sidecar, *process.PermissionCheck)
 }
 
-// Permissions returns what the role needs for the driver that was found.
-type Permissions func(context.Context, *Sidecar) (process.PermissionCheck, error)
+// Table lists the controllers of a role. Of a [NothingToDo] error, the role has no controllers.
+type Table func(context.Context, *Sidecar) ([]registry.Controller, error)
 
 // Sidecar holds the parts that the controllers of a sidecar role are built from.
 type Sidecar struct {
@@ -91,14 +137,15 @@ type Sidecar struct {
 	Events   *kube.Events
 	Registry *prometheus.Registry // of this run; the libraries use the global one
 
-	Role Role
-	http *process.HTTPServer
-	more []*kube.Events // of the roles that were added to this one
-	lock atomic.Pointer[process.ElectionLock]
+	Role   Role
+	http   *process.HTTPServer
+	more   []*kube.Events // of other components
+	lock   atomic.Pointer[process.ElectionLock]
+	tables []table // of the role and the hosted ones
 }
 
-// Run runs one sidecar role until ctx ends. The order of the start is upstream's where it is
-// visible (ST-1 to ST-15), except that HTTP is served from the start.
+// Run runs one role until ctx ends. The order of the start is upstream's where it is visible (ST-1 to
+// ST-15), except that HTTP is served from the start.
 func Run(ctx context.Context, c *Config, role Role) error {
 	ctx, err := c.StartLogging(ctx)
 	if err != nil {
@@ -108,21 +155,28 @@ func Run(ctx context.Context, c *Config, role Role) error {
 	if err != nil {
 		return err
 	}
-	calls := csirpc.NewCallMetrics()
-	conn, err := csirpc.Dial(csirpc.Config{Endpoint: c.CSIAddress, Timeout: c.Timeout, Metrics: calls})
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
+	c.Locks = cmp.Or(c.Locks, &csirpc.VolumeLocks{})
 	s := &Sidecar{
-		Config: c, API: api, Conn: conn, Role: role, Registry: cmp.Or(c.Beside.Registry, prometheus.NewRegistry()),
+		Config: c, API: api, Role: role, Registry: cmp.Or(c.Colocated.Registry, prometheus.NewRegistry()),
 	}
-	if err := s.serve(ctx, prometheus.Gatherers{ctrlmetrics.Registry, calls, s.Registry}); err != nil {
+	measures := prometheus.Gatherers{ctrlmetrics.Registry, s.Registry}
+	if !role.NoDriver {
+		calls := csirpc.NewCallMetrics()
+		s.Conn, err = csirpc.Dial(csirpc.Config{Endpoint: c.CSIAddress, Timeout: c.Timeout, Metrics: calls})
+		if err != nil {
+			return err
+		}
+		defer s.Conn.Close()
+		measures = append(measures, calls)
+	}
+	if err := s.serve(ctx, measures); err != nil {
 		return err
 	}
 	defer s.http.Stop()
-	if s.Driver, err = c.meet(ctx, conn); err != nil {
-		return err
+	if !role.NoDriver {
+		if s.Driver, err = c.meet(ctx, s.Conn); err != nil {
+			return err
+		}
 	}
 	return s.run(ctx)
 }
@@ -148,11 +202,15 @@ func (s *Sidecar) serve(ctx context.Context, measures prometheus.Gatherer) error
 		cfg.Leader = s.renewing
 	}
 	s.http = process.NewHTTPServer(cfg)
-	if c.Beside.Ready != nil {
-		s.http.SetCheck(c.Beside.Name, c.Beside.Ready)
+	if c.Colocated.Ready != nil {
+		s.http.SetCheck(c.Colocated.Name, c.Colocated.Ready)
 	}
-	s.http.SetCheck("driver", process.NotYet("the driver has not answered yet"))
-	s.http.SetCheck("cache", process.NotYet("waiting for the driver"))
+	s.http.SetCheck("cache", process.NotYet("the first list of objects is not complete"))
+	if !s.Role.NoDriver {
+		s.http.SetCheck("driver", process.NotYet("the driver has not answered yet"))
+		s.http.SetCheck("cache", process.NotYet("waiting for the driver"))
+	}
+	c.running.Store(s)
 	return c.Listen(ctx, s.http)
 }
 
@@ -162,60 +220,63 @@ func (s *Sidecar) renewing() error {
 	if lock := s.lock.Load(); lock != nil {
 		errs = append(errs, lock.Healthy())
 	}
-	if s.Config.Beside.Renewing != nil {
-		errs = append(errs, s.Config.Beside.Renewing())
+	if s.Config.Colocated.Renewing != nil {
+		errs = append(errs, s.Config.Colocated.Renewing())
 	}
 	return errors.Join(errs...)
 }
 
 // run builds the manager and its controllers and runs them. The driver has answered.
 func (s *Sidecar) run(ctx context.Context) error {
-	var err error
-	dropped := telemetry.NewCounter(s.Registry, telemetry.MetricEventsDropped).WithLabelValues()
 	s.Config.CountThrottle(s.Registry)
-	s.Events, err = kube.NewEvents(ctx, kube.EventsConfig{
-		API: s.API, Component: s.Role.EventSource(s.Driver.Name), Dropped: dropped.Inc,
-	})
-	if err != nil {
-		return fmt.Errorf("events: %w", err)
-	}
 	defer s.closeEvents()
+	var err error
+	if s.Events, err = s.eventsOf(ctx, s.Role.EventSource(s.Driver.Name)); err != nil {
+		return err
+	}
+	if err := s.findTables(ctx); err != nil {
+		return err
+	}
 	if s.Manager, err = s.newManager(ctx); err != nil {
 		return err
 	}
-	if err := s.Role.Add(ctx, s); err != nil {
+	if s.Role.Begin != nil {
+		if err := s.Role.Begin(ctx, s); err != nil {
+			return err
+		}
+	}
+	if err := s.addTables(ctx); err != nil {
 		return err
 	}
-	if err := errors.Join(process.OnStarted(s.Manager, s.Config.Started), process.SaveMemory(s.Manager)); err != nil {
+	if err := errors.Join(
+		process.OnStarted(s.Manager, s.Config.Started), process.SaveMemory(s.Manager), s.Manager.Add(s.http),
+		s.watchDriver(),
+	); err != nil {
 		return err
 	}
-	monitor := connectionMonitor{
-		settings:       &s.Config.Connection,
-		conn:           s.Conn,
-		driver:         s.Driver,
-		terminationLog: terminationLog,
-	}
-	if err := errors.Join(s.Manager.Add(s.http), s.Manager.Add(monitor)); err != nil {
-		return err
-	}
-	s.http.SetCheck("driver", s.Conn.Probe)
 	s.http.SetCheck("cache", func(ctx context.Context) error { return process.CacheSynced(ctx, s.Manager) })
-	if s.Role.Permissions != nil {
-		defer process.RunBeside(ctx, func(ctx context.Context) {
-			process.CheckPermissions(ctx, s.API, func() (process.PermissionCheck, error) { return s.Role.Permissions(ctx, s) })
-		})()
-	}
+	defer process.RunWithoutCaches(ctx, s.checkPermissions)()
 	return process.RunUntilLeaseLost(ctx, s.Manager)
 }
 
+// watchDriver has the process notice that the driver ends.
+func (s *Sidecar) watchDriver() error {
+	if s.Role.NoDriver {
+		return nil
+	}
+	s.http.SetCheck("driver", s.Conn.Probe)
+	return s.Manager.Add(connectionMonitor{
+		settings: &s.Config.Connection, conn: s.Conn, driver: s.Driver, terminationLog: terminationLog,
+	})
+}
+
 func (s *Sidecar) closeEvents() {
-	for _, events := range append(s.more, s.Events) {
+	for _, events := range s.more {
 		events.Close()
 	}
 }
 
-// eventsOf returns an event recorder with another source, for a role that is added to this one. It
-// is closed with the sidecar.
+// eventsOf returns an event recorder for a component. It is closed with the sidecar.
 func (s *Sidecar) eventsOf(ctx context.Context, source string) (*kube.Events, error) {
 	events, err := kube.NewEvents(ctx, kube.EventsConfig{
 		API: s.API, Component: source,
@@ -226,6 +287,11 @@ func (s *Sidecar) eventsOf(ctx context.Context, source string) (*kube.Events, er
 	}
 	s.more = append(s.more, events)
 	return events, nil
+}
+
+// InFlight returns the gauge of calls to the driver.
+func (s *Sidecar) InFlight() *prometheus.GaugeVec {
+	return telemetry.NewGauge(s.Registry, telemetry.MetricInFlight)
 }
 
 func (s *Sidecar) newManager(ctx context.Context) (manager.Manager, error) {
@@ -241,11 +307,15 @@ func (s *Sidecar) newManager(ctx context.Context) (manager.Manager, error) {
 	lock.Slow = telemetry.NewCounter(s.Registry, telemetry.MetricSlowPath).WithLabelValues(name).Inc
 	s.lock.Store(lock)
 	cfg := process.ManagerConfig{
-		API: s.API, Trim: s.Role.Trim, Drain: s.Role.Drain,
-		Election: &s.Config.Election, Lease: name, Lock: lock, Release: !s.Role.KeepLease,
+		API: s.API, Trim: s.trim(ctx), Drain: s.drain(),
+		Election: &s.Config.Election, Lease: name, Lock: lock, Release: !s.Role.KeepLease, NewCache: s.Role.NewCache,
 	}
-	if s.Config.Cache != nil {
-		cfg.NewCache = s.Config.Cache.Share(ctx)
+	switch cache := s.Config.Cache; {
+	case cache == nil:
+	case s.Role.NoDriver: // its table has the fields of the others
+		cfg.NewCache = cache.Make
+	default:
+		cfg.NewCache = cache.Share(ctx)
 	}
 	return process.NewManager(ctx, cfg)
 }

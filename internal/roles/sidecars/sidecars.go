@@ -3,19 +3,12 @@ package sidecars
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/controllers/volumelock"
-	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/roles/attacher"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/provisioner"
@@ -38,9 +31,12 @@ type Sidecars struct {
 
 // New returns the role with the default of every setting.
 func New() *Sidecars {
-	return &Sidecars{
-		Provisioner: provisioner.New(), Attacher: attacher.New(), Resizer: resizer.New(), Snapshotter: snapshotter.New(),
+	s := &Sidecars{
+		Provisioner: provisioner.New(), Attacher: attacher.New(), Resizer: resizer.New(),
+		Snapshotter: snapshotter.New(),
 	}
+	s.Gates.Include(s.Attacher.Gates, s.Resizer.Gates, s.Snapshotter.Gates)
+	return s
 }
 
 // Command returns the command of the role.
@@ -57,9 +53,10 @@ driver.
 
 Sidecars for capabilities that the driver lacks are not started. The
 snapshotter needs the custom resources of snapshots; without them, add
---without=snapshotter. The flags are those of csi-provisioner, of expansion and
-of snapshots. The service account needs the permissions of every role that runs
-(deploy/optional/sidecars.yaml).`,
+--without=snapshotter. The flags and feature gates are those of all four roles,
+except for --workers, in whose place is --worker-threads; a flag that several
+of them have is for all of them. The service account needs the permissions of
+every role that runs (deploy/optional/sidecars.yaml).`,
 		Example: `  purser sidecars --csi-address=/run/csi/socket --leader-election`,
 	})
 }
@@ -77,58 +74,44 @@ func (s *Sidecars) AddFlags(f *pflag.FlagSet) {
 	})
 	s.Provisioner.AddFlags(f)
 	s.Resizer.AddExpansionFlags(f)
+	for _, role := range []interface{ AddFlags(f *pflag.FlagSet) }{s.Attacher, s.Resizer, s.Snapshotter} {
+		cli.AddOthers(f, role.AddFlags, replaced...)
+	}
 	s.Resizer.Given = f.Changed
 }
+
+// replaced are flags of the roles that a flag of csi-provisioner replaces, since the process has one
+// number of workers.
+var replaced = []string{"workers"}
 
 // Validate implements cli.Role.
 func (s *Sidecars) Validate() error {
 	errs := []error{s.Provisioner.Validate(), s.Resizer.ValidateExpansion()}
 	for _, name := range s.Without {
-		errs = append(errs, cli.Need(slices.Contains(names, name), "--without=%s: there are %s", name, strings.Join(names, ", ")))
+		errs = append(errs, cli.Need(
+			slices.Contains(names, name), "--without=%s: there are %s", name, strings.Join(names, ", "),
+		))
 	}
 	return errors.Join(append(errs, cli.Need(!s.NodeDeployment.Enabled,
-		"--node-deployment: not with sidecars, whose other roles are not made for every node; run csi-provisioner for it"))...)
+		"--node-deployment: not with sidecars, whose other roles are not made for every node; run csi-provisioner "+
+			"for it"))...)
 }
 
 // Run implements cli.Role.
 func (s *Sidecars) Run(ctx context.Context) error {
-	s.Locks = &volumelock.Locks{}
-	s.Together = provisioner.TogetherSettings{Add: s.add, Longest: s.longestCall(), Trim: trim}
+	var hosted []*sidecar.Common
+	for _, name := range names {
+		if !slices.Contains(s.Without, name) {
+			hosted = append(hosted, s.roles()[name])
+		}
+	}
+	s.Host(hosted...)
 	return s.Provisioner.Run(ctx)
 }
 
-// longestCall returns the longest timeout of one call to the driver.
-func (s *Sidecars) longestCall() time.Duration { return max(s.Timeout, s.Resizer.LongestCall()) }
-
-// add adds the controllers of the other roles, with the provisioner's workers, timeouts and delays.
-func (s *Sidecars) add(ctx context.Context, run *sidecar.Sidecar) error {
-	for _, common := range []*sidecar.Common{&s.Attacher.Common, &s.Resizer.Common, &s.Snapshotter.Common} {
-		common.Timeout, common.Workers = s.Timeout, s.Pace.Workers
-		common.RetryStart, common.RetryMax = s.Pace.RetryStart, s.Pace.RetryMax
+// roles returns the roles that can be left out.
+func (s *Sidecars) roles() map[string]*sidecar.Common {
+	return map[string]*sidecar.Common{
+		"attacher": &s.Attacher.Common, "resizer": &s.Resizer.Common, "snapshotter": &s.Snapshotter.Common,
 	}
-	beside := map[string]func(context.Context, *sidecar.Sidecar) error{
-		"attacher": s.Attacher.AddBeside, "resizer": s.Resizer.AddBeside, "snapshotter": s.Snapshotter.AddBeside,
-	}
-	for _, name := range names {
-		if slices.Contains(s.Without, name) {
-			logr.FromContextOrDiscard(ctx).Info("a role is left out, as --without says", "role", name)
-			continue
-		}
-		if err := beside[name](ctx, run); err != nil {
-			return fmt.Errorf("csi-%s: %w", name, err)
-		}
-	}
-	return nil
-}
-
-// trim drops managed fields and keeps everything else, since patches are computed from the objects.
-// Pods go through kube.TrimPod.
-func trim(in any) (any, error) {
-	if pod, is := in.(*corev1.Pod); is {
-		return kube.TrimPod(pod)
-	}
-	if object, is := in.(client.Object); is {
-		object.SetManagedFields(nil)
-	}
-	return in, nil
 }

@@ -7,21 +7,20 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"github.com/go-logr/logr"
 	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-base/featuregate"
 
-	"github.com/purser-csi/purser/internal/controllers/snapshotting"
-	core "github.com/purser-csi/purser/internal/core/snapshotting"
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/roles/cli"
+	"github.com/purser-csi/purser/internal/roles/registry"
 	"github.com/purser-csi/purser/internal/roles/sidecar"
-	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/snapshot"
+	snapshotting "github.com/purser-csi/purser/internal/snapshot/rules"
 )
 
 // Snapshotter is the role csi-snapshotter: the drop-in for the sidecar of that name. It can run the
@@ -36,11 +35,13 @@ type Snapshotter struct {
 	// Controller adds the snapshot-controller to the process.
 	Controller bool
 	SourceMode bool // --prevent-volume-mode-conversion, with Controller
+	// Distributed is --enable-distributed-snapshotting, with Controller.
+	Distributed bool
 
 	GroupPrefix     string
 	GroupUUIDLength int
 
-	resync time.Duration
+	resync, wait time.Duration
 }
 
 var gateTable = cli.GateTable{
@@ -62,8 +63,9 @@ var retired = []string{
 func New() *Snapshotter {
 	s := &Snapshotter{}
 	s.Common = sidecar.NewCommon(sidecar.Kind{
-		Name: "csi-snapshotter", LeasePrefix: "external-snapshotter-leader-", EventsPrefix: "csi-snapshotter ", Timeout: time.Minute,
-		WorkersFlag: "worker-threads", Gates: gateTable, Retired: retired, Trim: trim, Add: s.add,
+		Name: "csi-snapshotter", LeasePrefix: "external-snapshotter-leader-", EventsPrefix: "csi-snapshotter ",
+		Timeout:     time.Minute,
+		WorkersFlag: "worker-threads", Gates: gateTable, Retired: retired, Table: s.table,
 	})
 	s.AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
 	return s
@@ -73,8 +75,8 @@ func New() *Snapshotter {
 func Command(program cli.Program) *cobra.Command {
 	s := New()
 	s.Version = program.Version
-	c := &cobra.Command{
-		Use: "csi-snapshotter", GroupID: cli.GroupRun, Args: cli.NoArguments,
+	return cli.NewDropInCommand(program, s, &cobra.Command{
+		Use:         "csi-snapshotter",
 		Annotations: map[string]string{cli.SingleDash: "true"},
 		Short:       "Take and delete snapshots of one CSI driver",
 		Long: `Take and delete the snapshots that VolumeSnapshotContents ask for, through
@@ -84,25 +86,25 @@ It replaces upstream's csi-snapshotter of a CSI driver. It works with Purser's
 or upstream's snapshot-controller; with --snapshot-controller it is both. Flags
 can be written with one dash as well, as upstream's.`,
 		Example: `  purser csi-snapshotter --csi-address=/run/csi/socket --leader-election`,
-		Version: program.Version,
-		RunE:    cli.Run(s),
-	}
-	s.AddFlags(c.Flags())
-	c.SetVersionTemplate(program.Name + " {{.Version}}\n")
-	return c
+	})
 }
 
 // AddFlags binds every setting to its flag (SN-F1 to SN-F10).
 func (s *Snapshotter) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Snapshots", func(f *pflag.FlagSet) {
-		f.StringVar(&s.NamePrefix, "snapshot-name-prefix", "snapshot", "prefix of the names of snapshots on the backend")
+		f.StringVar(
+			&s.NamePrefix, "snapshot-name-prefix", "snapshot", "prefix of the names of snapshots on the backend",
+		)
 		f.IntVar(
 			&s.NameUUIDLength,
 			"snapshot-name-uuid-length",
 			-1,
 			"how much of the VolumeSnapshot's uid is in the name; -1 for all of it",
 		)
-		f.BoolVar(&s.ExtraMetadata, "extra-create-metadata", false, "pass the names of VolumeSnapshot and content to the driver")
+		f.BoolVar(
+			&s.ExtraMetadata, "extra-create-metadata", false,
+			"pass the names of VolumeSnapshot and content to the driver",
+		)
 		f.BoolVar(&s.Controller, "snapshot-controller", false,
 			"also run the cluster's snapshot-controller; there must be no other")
 		f.BoolVar(
@@ -111,11 +113,14 @@ func (s *Snapshotter) AddFlags(f *pflag.FlagSet) {
 			true,
 			"with --snapshot-controller: write the mode of the source volume into the content",
 		)
+		addControllerFlags(f, &s.Distributed, &s.wait, "with --snapshot-controller: ")
+		cli.Marked(f, cli.MarkNew, "enable-distributed-snapshotting", "retry-crd-interval-max")
 		f.BoolVar(
 			&s.NodeDeployment,
 			"node-deployment",
 			false,
-			"take only snapshots of the node in the environment variable NODE_NAME; run one instance on each node, without leader election",
+			"take only snapshots of the node in the environment variable NODE_NAME; run one instance on each node, "+
+				"without leader election",
 		)
 		f.StringVar(
 			&s.GroupPrefix,
@@ -129,7 +134,15 @@ func (s *Snapshotter) AddFlags(f *pflag.FlagSet) {
 			-1,
 			"how much of the VolumeGroupSnapshot's uid is in the name; -1 for all of it",
 		)
-		f.DurationVar(&s.resync, "resync-period", 15*time.Minute, "has no effect: changes are watched, and no resync is needed")
+		f.DurationVar(
+			&s.resync, "resync-period", 15*time.Minute, "has no effect: changes are watched, and no resync is needed",
+		)
+		cli.Ranged(f, cli.Range{}, "resync-period")
+		// With 0 all snapshots would have one name.
+		cli.Ranged(
+			f, cli.Range{Least: "1", Most: "32", Or: "-1"}, "snapshot-name-uuid-length",
+			"groupsnapshot-name-uuid-length",
+		)
 	})
 	s.AddCommonFlags(f)
 	addOlderGate(f, s.Gates)
@@ -141,14 +154,20 @@ func (s *Snapshotter) Validate() error {
 		cli.Need(s.NamePrefix != "", "--snapshot-name-prefix: must not be empty"),
 		cli.Need(s.GroupPrefix != "", "--groupsnapshot-name-prefix: must not be empty"),
 		cli.Need(s.GroupUUIDLength == -1 || s.GroupUUIDLength > 0 && s.GroupUUIDLength <= 32,
-			"--groupsnapshot-name-uuid-length=%d: must be -1 or from 1 to 32, or groups would share a name", s.GroupUUIDLength),
+			"--groupsnapshot-name-uuid-length=%d: must be -1 or from 1 to 32, or groups would share a name",
+			s.GroupUUIDLength),
 		cli.Need(s.NameUUIDLength == -1 || s.NameUUIDLength > 0 && s.NameUUIDLength <= 32,
-			"--snapshot-name-uuid-length=%d: must be -1 or from 1 to 32, or snapshots would share a name", s.NameUUIDLength),
+			"--snapshot-name-uuid-length=%d: must be -1 or from 1 to 32, or snapshots would share a name",
+			s.NameUUIDLength),
 		cli.Need(!s.NodeDeployment || s.node() != "",
 			"--node-deployment: the environment variable NODE_NAME is not set; set it to the node's name"),
-		cli.Need(!s.NodeDeployment || !s.Election.Enabled, "--node-deployment: one instance works for each node; leave out --leader-election"),
-		cli.Need(!s.NodeDeployment || !s.Controller, "--node-deployment: run `purser snapshot-controller` once for the cluster, "+
-			"without --snapshot-controller here"))
+		cli.Need(
+			!s.NodeDeployment ||
+				!s.Election.Enabled, "--node-deployment: one instance works for each node; leave out --leader-election",
+		),
+		cli.Need(!s.NodeDeployment || !s.Controller,
+			"--node-deployment: run `purser snapshot-controller` once for the cluster, "+
+				"without --snapshot-controller here"))
 }
 
 // node returns the node of this instance; empty without --node-deployment.
@@ -159,70 +178,81 @@ func (s *Snapshotter) node() string {
 	return os.Getenv("NODE_NAME") // SN-N16
 }
 
-var errCannotSnapshot = errors.New(
-	"the csi driver does not have CREATE_DELETE_SNAPSHOT, so this program has nothing to do; take it out of the pod",
-)
-
-// AddBeside adds the role to the provisioner of the same process. A driver that takes no snapshots
-// gets no controllers.
-func (s *Snapshotter) AddBeside(ctx context.Context, run *sidecar.Sidecar) error {
-	err := s.Common.AddBeside(ctx, run)
-	if errors.Is(err, errCannotSnapshot) {
-		logr.FromContextOrDiscard(ctx).Info("the csi driver takes no snapshots, so none are taken")
-		return nil
-	}
-	return err
+var errCannotSnapshot = sidecar.NothingToDo{
+	Alone: "the csi driver does not have CREATE_DELETE_SNAPSHOT, so this program has nothing to do; " +
+		"take it out of the pod",
+	Hosted: "the csi driver takes no snapshots, so none are taken",
 }
 
-// add registers the controllers (SN-S1).
-func (s *Snapshotter) add(ctx context.Context, run *sidecar.Work) error {
-	if !run.Driver.Controller[csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT] {
-		return errCannotSnapshot
+// table lists the controllers (SN-S1, SN-R1): those of contents, and with --snapshot-controller those of
+// snapshots.
+func (s *Snapshotter) table(ctx context.Context, run *sidecar.Sidecar) ([]registry.Controller, error) {
+	var groups bool
+	if run.Conn != nil {
+		if !run.Driver.Controller[csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT] {
+			return nil, errCannotSnapshot
+		}
+		if s.Gates.Enabled(gateGroups) {
+			var err error
+			if groups, err = run.Conn.TakesGroups(ctx, run.Driver); err != nil {
+				return nil, err
+			}
+		}
 	}
-	cfg := snapshotting.SidecarConfig{
-		Settings: run.Settings, Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(),
+	rows := []registry.Controller{
+		{
+			Name: snapshot.SidecarName, Capability: csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT,
+			Grants: grantsOfContents(snapshotv1.GroupName, "volumesnapshot"),
+			Fields: []*kube.Fields{
+				kube.Whole[snapshotv1.VolumeSnapshotContent](), kube.Whole[snapshotv1.VolumeSnapshotClass](),
+			},
+			Add: func(ctx context.Context, settings reconcile.Settings) error {
+				return snapshot.NewSidecar(s.config(run, settings)).AddTo(ctx, run.Manager)
+			},
+		},
+		{
+			Name: snapshot.GroupSidecarName, Off: !s.Gates.Enabled(gateGroups), Unable: run.Conn != nil && !groups,
+			When: "for groups", Needs: groupKinds, Late: true,
+			Grants: grantsOfContents(groupv1.GroupName, "volumegroupsnapshot"),
+			Fields: []*kube.Fields{
+				kube.Whole[groupv1.VolumeGroupSnapshotContent](), kube.Whole[groupv1.VolumeGroupSnapshotClass](),
+			},
+			Add: func(_ context.Context, settings reconcile.Settings) error {
+				return snapshot.NewGroupSidecar(snapshot.GroupSidecarConfig{
+					SidecarConfig: s.config(run, settings), Groups: run.Conn.GroupController(),
+					Naming: snapshotting.Naming{Prefix: s.GroupPrefix, Length: s.GroupUUIDLength},
+				}).AddTo(run.Manager)
+			},
+		},
+	}
+	return append(rows, controllerRows(run, controllerSettings{
+		Settings: snapshotting.Settings{SourceMode: s.SourceMode, Distributed: s.Distributed},
+		off:      !s.Controller, groups: s.Gates.Enabled(gateGroups),
+	})...), nil
+}
+
+// grantsOfContents returns what csi-snapshotter may do with the contents of snapshots or groups.
+func grantsOfContents(group, kind string) []registry.Grant {
+	return []registry.Grant{
+		registry.Allow(group, kind+"classes", registry.Read...),
+		registry.Allow(group, kind+"contents", "get", "list", "watch", "patch"),
+		registry.Allow(group, kind+"contents/status", "patch"),
+	}
+}
+
+// config returns what the controllers of contents and of groups share.
+func (s *Snapshotter) config(run *sidecar.Sidecar, settings reconcile.Settings) snapshot.SidecarConfig {
+	return snapshot.SidecarConfig{
+		Settings: settings, Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(),
 		Writer: run.Manager.GetClient(),
-		ContentSettings: core.ContentSettings{
-			Driver: run.Driver.Name, Naming: core.Naming{Prefix: s.NamePrefix, Length: s.NameUUIDLength},
+		ContentSettings: snapshotting.ContentSettings{
+			Driver: run.Driver.Name, Naming: snapshotting.Naming{Prefix: s.NamePrefix, Length: s.NameUUIDLength},
 			ExtraMetadata: s.ExtraMetadata, Node: s.node(),
 			Lists: run.Driver.Controller[csi.ControllerServiceCapability_RPC_LIST_SNAPSHOTS],
 		},
 		CSI: run.Conn.Controller(), Timeout: s.Timeout,
 		Caller: csirpc.NewCaller(csirpc.CallerConfig{
-			Locks: run.Calls, InFlight: run.InFlight, ReadSecret: kube.ReadSecret(run.Manager.GetAPIReader()),
+			Locks: run.Config.Locks, InFlight: run.InFlight(), ReadSecret: kube.ReadSecret(run.Manager.GetAPIReader()),
 		}),
 	}
-	err := errors.Join(snapshotting.NewSidecar(cfg).AddTo(run.Manager), s.takeGroups(ctx, run, cfg))
-	if err != nil || !s.Controller {
-		return err
-	}
-	controller := snapshotting.NewController(snapshotting.ControllerConfig{
-		Settings: run.Settings, Mode: core.Settings{SourceMode: s.SourceMode},
-		Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(), Writer: run.Manager.GetClient(),
-		Operations: telemetry.NewSnapshotOperations(run.Registry),
-	})
-	return errors.Join(controller.AddTo(ctx, run.Manager), followGroups(run.Manager, s.Gates, controller))
-}
-
-// trim drops managed fields and keeps everything else, since patches are computed from the objects.
-func trim(in any) (any, error) {
-	switch o := in.(type) {
-	case *corev1.PersistentVolumeClaim:
-		o.ManagedFields = nil
-	case *snapshotv1.VolumeSnapshot:
-		o.ManagedFields = nil
-	case *snapshotv1.VolumeSnapshotContent:
-		o.ManagedFields = nil
-	case *snapshotv1.VolumeSnapshotClass:
-		o.ManagedFields = nil
-	case *groupv1.VolumeGroupSnapshot:
-		o.ManagedFields = nil
-	case *groupv1.VolumeGroupSnapshotContent:
-		o.ManagedFields = nil
-	case *groupv1.VolumeGroupSnapshotClass:
-		o.ManagedFields = nil
-	case *corev1.PersistentVolume:
-		o.ManagedFields = nil
-	}
-	return in, nil
 }

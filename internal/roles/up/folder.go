@@ -30,7 +30,9 @@ func (h *upRun) openDataDir() error {
 	if err := os.MkdirAll(h.dir, 0o700); err != nil {
 		return fmt.Errorf("--data-dir=%s: %w", h.DataDir, err)
 	}
-	if err := os.WriteFile(filepath.Join(h.dir, marker), []byte("made by 'purser up'; 'purser up --fresh' empties this folder\n"), 0o600); err != nil {
+	if err := os.WriteFile(
+		filepath.Join(h.dir, marker), []byte("made by 'purser up'; 'purser up --fresh' empties this folder\n"), 0o600,
+	); err != nil {
 		return fmt.Errorf("--data-dir=%s: %w", h.DataDir, err)
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/purser-csi/purser/internal/cluster/kubelet"
 	clusterprocess "github.com/purser-csi/purser/internal/cluster/process"
 	"github.com/purser-csi/purser/internal/csirpc"
-	"github.com/purser-csi/purser/internal/driver/registration"
+	"github.com/purser-csi/purser/internal/roles/driver"
 	"github.com/purser-csi/purser/internal/roles/process"
 )
 
@@ -27,8 +27,9 @@ const pause = "pause"
 // PauseCommand returns the command that a container of SandboxImage runs.
 func PauseCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: pause, Hidden: true, Args: cobra.NoArgs, Short: "Wait until told to end, as the first process of a container",
-		RunE: func(c *cobra.Command, _ []string) error { <-c.Context().Done(); return nil },
+		Use: pause, Hidden: true, Args: cobra.NoArgs,
+		Short: "Wait until told to end, as the first process of a container",
+		RunE:  func(c *cobra.Command, _ []string) error { <-c.Context().Done(); return nil },
 	}
 }
 
@@ -55,7 +56,7 @@ func (h *upRun) startKubelet(ctx context.Context, endpoint string) error {
 	if err != nil {
 		return fmt.Errorf("--csi-address: %w", err)
 	}
-	server, err := registration.New(registration.Config{
+	server, err := driver.NewRegistration(driver.Config{
 		Dir: filepath.Join(h.kubeletRoot(), "plugins_registry"), Name: h.driver.Name, Socket: socket,
 	})
 	if err != nil {
@@ -69,14 +70,17 @@ func (h *upRun) startKubelet(ctx context.Context, endpoint string) error {
 		return err
 	}
 	child, err := kubelet.Start(kubelet.Config{
-		Dir: filepath.Join(h.dir, "kubelet-config"), Root: h.kubeletRoot(), LogDir: filepath.Dir(h.logFile()), Binaries: h.kubelet,
+		Dir: filepath.Join(h.dir, "kubelet-config"), Root: h.kubeletRoot(), LogDir: filepath.Dir(h.logFile()),
+		Binaries:   h.kubelet,
 		Kubeconfig: h.cluster.Kubeconfig(), NodeName: h.NodeName, Runtime: runtime.Socket(),
 		Sync: kubeletSync,
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("--kubelet: %w", err), runtime.Stop(context.WithoutCancel(ctx)))
 	}
-	part := process.StartPart(ctx, "kubelet", func(ctx context.Context) error { return runKubelet(ctx, runtime, child) })
+	part := process.StartPart(
+		ctx, "kubelet", func(ctx context.Context) error { return runKubelet(ctx, runtime, child) },
+	)
 	h.parts = append(h.parts, part, process.StartPart(ctx, "registration of the driver", server.Run))
 	for server.Check() != nil {
 		select {
@@ -88,8 +92,14 @@ func (h *upRun) startKubelet(ctx context.Context, endpoint string) error {
 		}
 	}
 	h.screen.step("kubelet and containerd", time.Since(began))
-	h.screen.say("  images are those of this machine alone: ctr --address %s --namespace k8s.io images import FILE", runtime.Socket())
-	h.screen.say("  unless the machine has network plugins in /opt/cni/bin and /etc/cni/net.d, pods need hostNetwork: true, and the")
+	h.screen.say(
+		"  images are those of this machine alone: ctr --address %s --namespace k8s.io images import FILE",
+		runtime.Socket(),
+	)
+	h.screen.say(
+		"  unless the machine has network plugins in /opt/cni/bin and /etc/cni/net.d, pods need hostNetwork: true, " +
+			"and the",
+	)
 	h.screen.say("  node stays NotReady; pods are scheduled to it all the same")
 	return nil
 }
@@ -127,7 +137,10 @@ func ownProgram() ([]byte, error) {
 	}
 	defer file.Close()
 	if libraries, err := file.ImportedLibraries(); err != nil || len(libraries) > 0 {
-		return nil, errors.Join(err, fmt.Errorf("%s needs the libraries %v; use one that is built with CGO_ENABLED=0, as `make build` does", path, libraries))
+		return nil, errors.Join(err, fmt.Errorf(
+			"%s needs the libraries %v; use one that is built with CGO_ENABLED=0, as `make build` does", path,
+			libraries,
+		))
 	}
 	return os.ReadFile(path)
 }

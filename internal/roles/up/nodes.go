@@ -22,15 +22,19 @@ func (u *Up) validateNodes() error {
 	return errors.Join(
 		cli.Need(u.Nodes >= 0 && u.Nodes <= mostNodes, "--nodes=%d: must be from 0 to %d", u.Nodes, mostNodes),
 		cli.Need(
-			u.Nodes == 0 || u.Nodes >= len(u.Zones),
-			"--nodes=%d: each of the %d zones of --zones needs a node; give at least as many, or 0", u.Nodes, len(u.Zones),
+			u.Nodes <= 0 || u.Nodes >= len(u.Zones),
+			"--nodes=%d: each of the %d zones of --zones needs a node; give at least as many, or 0", u.Nodes,
+			len(u.Zones),
 		),
 		cli.Need(
-			!u.WithKubelet || len(u.nodes()) == 1, "--kubelet: a machine has one kubelet; leave out --nodes and --zones, or --kubelet",
+			!u.WithKubelet ||
+				len(u.nodes()) == 1, "--kubelet: a machine has one kubelet; leave out --nodes and --zones, or "+
+				"--kubelet",
 		),
 		cli.Need(
 			!sized || u.CSIAddress == "",
-			"--zones=%s: only zones of the built-in driver have a size; leave the sizes out, or --csi-address", &u.Zones,
+			"--zones=%s: only zones of the built-in driver have a size; leave the sizes out, or --csi-address",
+			&u.Zones,
 		),
 	)
 }
@@ -64,11 +68,16 @@ func (u *Up) bindingMode() storagev1.VolumeBindingMode {
 	return storagev1.VolumeBindingImmediate
 }
 
+// publishesCapacity reports whether the free capacity of each zone is published for the scheduler. A
+// driver of the user may have no capacities, and its pods would not be scheduled.
+func (u *Up) publishesCapacity() bool { return len(u.Zones) > 0 && u.CSIAddress == "" }
+
 // registerNodes registers all nodes, and removes those of an `up` with other nodes on the same data
 // folder.
 func (h *upRun) registerNodes(ctx context.Context, at bootstrap.Place) error {
 	nodes := h.nodes()
 	if h.CSIAddress == "" {
+		at.Capacity = h.publishesCapacity()
 		at.Groups = groupPolicy(os.Geteuid())
 		if h.hasSeveralNodes() {
 			at.NodeID = ""
@@ -79,6 +88,7 @@ func (h *upRun) registerNodes(ctx context.Context, at bootstrap.Place) error {
 			return err
 		}
 	}
+	h.place = at
 	return h.bootstrap.RemoveOtherNodes(ctx, nodes)
 }
 

@@ -53,6 +53,24 @@ func TestMistakesAboutNodes(t *testing.T) {
 	}
 }
 
+// The capacities of zones are published for the scheduler; those of the user's own driver are not.
+func TestCapacityOfZonesIsPublished(t *testing.T) {
+	for _, tc := range []struct {
+		zones, address string
+		want           bool
+	}{{"", "", false}, {"a,b", "", true}, {"a=1Gi,b", "", true}, {"a,b", "unix:///x", false}} {
+		u := &Up{CSIAddress: tc.address}
+		if tc.zones != "" {
+			if err := u.Zones.Set(tc.zones); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := u.publishesCapacity(); got != tc.want {
+			t.Errorf("%+v: %t", tc, got)
+		}
+	}
+}
+
 func TestGroupPolicy(t *testing.T) {
 	for uid, want := range map[int]storagev1.FSGroupPolicy{0: storagev1.FileFSGroupPolicy, 1000: storagev1.NoneFSGroupPolicy} {
 		if got := groupPolicy(uid); got != want {

@@ -2,6 +2,7 @@ package up
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -9,17 +10,19 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 
-	"github.com/purser-csi/purser/internal/controllers/handoff"
 	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/handoff"
+	"github.com/purser-csi/purser/internal/journal"
+	intent "github.com/purser-csi/purser/internal/journal/rules"
 	agent "github.com/purser-csi/purser/internal/node"
 	"github.com/purser-csi/purser/internal/roles/attacher"
-	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/controllers"
 	"github.com/purser-csi/purser/internal/roles/driver"
 	"github.com/purser-csi/purser/internal/roles/node"
 	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/roles/provisioner"
 	"github.com/purser-csi/purser/internal/roles/resizer"
+	"github.com/purser-csi/purser/internal/roles/sidecar"
 	"github.com/purser-csi/purser/internal/roles/snapshotter"
 	"github.com/purser-csi/purser/internal/roles/up/bootstrap"
 )
@@ -85,88 +88,78 @@ func (h *upRun) meetDriver(ctx context.Context, endpoint string) (bootstrap.Plac
 
 // startProvisioner returns when the provisioner leads and its caches have synced.
 func (h *upRun) startProvisioner(ctx context.Context, endpoint string, queue *handoff.Queue) error {
-	api, err := h.bootstrap.ConfigFor(ctx, "csi-provisioner")
-	if err != nil {
-		return err
-	}
 	p := provisioner.New()
-	p.Version, p.Log, p.API = h.Version, logr.FromContextOrDiscard(ctx).WithName("csi-provisioner"), api
-	p.CSIAddress, p.HTTPEndpoint, p.Election.Namespace = endpoint, h.HTTPEndpoint, process.SystemNamespace
-	p.Locks = &h.locks
+	p.HTTPEndpoint = h.HTTPEndpoint
 	// the lock on the data folder shows that the previous `up` has ended, and with it its driver
 	p.Journal.PreviousEnded = h.CSIAddress == ""
-	p.Together = provisioner.TogetherSettings{Queue: queue, DropProtection: queue != nil}
-	return h.startRole(ctx, "csi-provisioner", func(started func()) cli.Role { p.Started = started; return p })
+	p.Journal.SkipUnreadable = h.Journal.SkipUnreadable
+	if err := p.Gates.Set(fmt.Sprintf("%s=true", provisioner.GateCrossNamespaceSource)); err != nil {
+		return err
+	}
+	if err := h.Gates.applyTo(p.Gates); err != nil {
+		return err
+	}
+	if h.publishesCapacity() {
+		// Volumes come and go by hand here: a capacity that is seconds old is what a person expects.
+		p.Capacity.Enabled, p.Capacity.OwnerLevel, p.Capacity.PollInterval = true, -1, capacityInterval
+		p.Capacity.Namespace = process.SystemNamespace
+	}
+	p.InProcess = provisioner.ColocatedSettings{Queue: queue, DropProtection: queue != nil}
+	return h.startConfigured(ctx, "csi-provisioner", &p.Config, endpoint, p.Run)
 }
+
+// capacityInterval is how often the capacity of each zone is read from the driver.
+const capacityInterval = 5 * time.Second
 
 func (h *upRun) startControllers(ctx context.Context, queue *handoff.Queue) error {
-	api, err := h.bootstrap.ConfigFor(ctx, "controllers")
-	if err != nil {
-		return err
-	}
 	c := controllers.New()
-	c.Attachments = h.attachments
-	c.Version, c.Log, c.API, c.Queue = h.Version, logr.FromContextOrDiscard(ctx).WithName("controllers"), api, queue
-	c.Election.Namespace = process.SystemNamespace
-	return h.startRole(ctx, "controllers", func(started func()) cli.Role { c.Started = started; return c })
+	c.Attachments, c.Queue = h.attachments, queue
+	return h.startConfigured(ctx, "controllers", &c.Config, "", c.Run)
 }
 
-func (h *upRun) startResizer(ctx context.Context, endpoint string) error {
-	api, err := h.bootstrap.ConfigFor(ctx, "csi-resizer")
-	if err != nil {
-		return err
+// startSidecars starts the roles that the capabilities of the driver take, each under its own account.
+func (h *upRun) startSidecars(ctx context.Context, endpoint string, resources []string) error {
+	var roles []*sidecar.Common
+	if bootstrap.Attaches(h.driver) {
+		a := attacher.New()
+		a.InProcess = h.attachments // with the attach-detach controller, unless the stock one runs
+		roles = append(roles, &a.Common)
 	}
-	r := resizer.New()
-	r.Version, r.Log, r.API = h.Version, logr.FromContextOrDiscard(ctx).WithName("csi-resizer"), api
-	r.CSIAddress, r.Election.Namespace, r.Locks = endpoint, process.SystemNamespace, &h.locks
-	return h.startRole(ctx, "csi-resizer", func(started func()) cli.Role { r.Started = started; return r })
-}
-
-// startSnapshots starts both halves of the snapshotter, each under its own account, where the driver
-// takes snapshots and the cluster has their kinds.
-func (h *upRun) startSnapshots(ctx context.Context, endpoint string, resources []string) error {
-	if !bootstrap.TakesSnapshots(h.driver) {
-		return nil
+	if bootstrap.Expands(h.driver) {
+		roles = append(roles, &resizer.New().Common)
 	}
-	if len(resources) == 0 {
+	switch {
+	case !bootstrap.TakesSnapshots(h.driver):
+	case len(resources) == 0:
 		h.screen.say("  no snapshots: there are no custom resources beside the programs; run `make cluster-tools`")
-		return nil
+	default:
+		if err := h.bootstrap.CreateSnapshotClass(ctx, h.driver); err != nil {
+			return err
+		}
+		roles = append(roles, &snapshotter.NewController().Common, &snapshotter.New().Common)
 	}
-	if err := h.bootstrap.CreateSnapshotClass(ctx, h.driver); err != nil {
-		return err
+	for _, role := range roles {
+		if err := h.Gates.applyTo(role.Gates); err != nil {
+			return err
+		}
+		if err := h.startConfigured(ctx, role.Role().Name, &role.Config, endpoint, role.Run); err != nil {
+			return err
+		}
 	}
-	log := logr.FromContextOrDiscard(ctx)
-	api, err := h.bootstrap.ConfigFor(ctx, "snapshot-controller")
-	if err != nil {
-		return err
-	}
-	c := snapshotter.NewController()
-	c.Version, c.Log, c.API = h.Version, log.WithName("snapshot-controller"), api
-	c.Election.Namespace = process.SystemNamespace
-	if err := h.startRole(ctx, "snapshot-controller", func(started func()) cli.Role { c.Started = started; return c }); err != nil {
-		return err
-	}
-	if api, err = h.bootstrap.ConfigFor(ctx, "csi-snapshotter"); err != nil {
-		return err
-	}
-	s := snapshotter.New()
-	s.Version, s.Log, s.API = h.Version, log.WithName("csi-snapshotter"), api
-	s.CSIAddress, s.Election.Namespace, s.Locks = endpoint, process.SystemNamespace, &h.locks
-	return h.startRole(ctx, "csi-snapshotter", func(started func()) cli.Role { s.Started = started; return s })
+	return nil
 }
 
-// startAttacher starts csi-attacher. It is connected with the attach-detach controller, unless the
-// stock one runs.
-func (h *upRun) startAttacher(ctx context.Context, endpoint string) error {
-	api, err := h.bootstrap.ConfigFor(ctx, "csi-attacher")
+// startConfigured starts a role under its account, with what all roles of the process have in common.
+func (h *upRun) startConfigured(
+	ctx context.Context, name string, c *sidecar.Config, endpoint string, run func(context.Context) error,
+) error {
+	api, err := h.bootstrap.ConfigFor(ctx, name)
 	if err != nil {
 		return err
 	}
-	a := attacher.New()
-	a.Version, a.Log, a.API = h.Version, logr.FromContextOrDiscard(ctx).WithName("csi-attacher"), api
-	a.CSIAddress, a.Election.Namespace, a.Together = endpoint, process.SystemNamespace, h.attachments
-	a.Locks = &h.locks
-	return h.startRole(ctx, "csi-attacher", func(started func()) cli.Role { a.Started = started; return a })
+	c.Version, c.Log, c.API = h.Version, logr.FromContextOrDiscard(ctx).WithName(name), api
+	c.CSIAddress, c.Election.Namespace, c.Locks, c.SayAfter = endpoint, process.SystemNamespace, &h.locks, h.SayAfter
+	return h.startRole(ctx, name, &c.Started, run)
 }
 
 // startNodes starts an agent for each node. Nodes above the bound get a [podRemover] instead.
@@ -174,22 +167,28 @@ func (h *upRun) startNodes(ctx context.Context, endpoint string) error {
 	nodes := h.nodes()
 	served := nodes[:min(len(nodes), mostAgents)]
 	if others := nodes[len(served):]; len(others) > 0 {
-		h.screen.say("  pods on the nodes from %s on get no volumes: at most %d nodes have an agent", others[0].Name, mostAgents)
+		h.screen.say(
+			"  pods on the nodes from %s on get no volumes: at most %d nodes have an agent", others[0].Name, mostAgents,
+		)
 		h.startPodRemover(ctx, others)
 	}
+	keeper := newNodeKeeper(h.bootstrap, h.place, nodes)
+	h.parts = append(h.parts, process.StartPart(ctx, "registration of the nodes", keeper.run))
 	api, err := h.bootstrap.ConfigFor(ctx, "node")
 	if err != nil {
 		return err
 	}
 	n := node.New()
 	n.Version, n.Log, n.API = h.Version, logr.FromContextOrDiscard(ctx).WithName("node"), api
+	n.Pods = node.PodsReport
 	n.Workers = uint(max(2, workersOfNodes/len(served))) //nolint:gosec // from 2 to workersOfNodes
 	for _, one := range served {
 		n.Several = append(n.Several, node.Place{
-			Name: one.Name, Root: h.nodeRoot(one.Name), Given: []agent.GivenDriver{{Name: h.driver.Name, Endpoint: endpoint}},
+			Name: one.Name, Root: h.nodeRoot(one.Name),
+			Given: []agent.GivenDriver{{Name: h.driver.Name, Endpoint: endpoint}},
 		})
 	}
-	return h.startRole(ctx, "node agent", func(started func()) cli.Role { n.Started = started; return n })
+	return h.startRole(ctx, "node agent", &n.Started, n.Run)
 }
 
 // Each agent sees the events of all pods, so their number is bounded; their workers are shared out.
@@ -217,18 +216,40 @@ func (h *upRun) startPodRemover(ctx context.Context, nodes []bootstrap.Node) {
 }
 
 // startRole starts a role, and returns when it is ready or has ended.
-func (h *upRun) startRole(ctx context.Context, name string, prepare func(started func()) cli.Role) error {
+func (h *upRun) startRole(
+	ctx context.Context, name string, onStarted *func(), run func(context.Context) error,
+) error {
 	began := time.Now()
 	started := make(chan struct{})
-	part := process.StartPart(ctx, name, prepare(func() { close(started) }).Run)
+	*onStarted = func() { close(started) }
+	part := process.StartPart(ctx, name, run)
 	h.parts = append(h.parts, part)
 	select {
 	case <-started:
 		h.screen.step(name, time.Since(began))
 		return nil
 	case <-part.Ended:
+		if h.goesOnWithout(part.Err()) {
+			return nil
+		}
 		return part.Err()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// goesOnWithout reports whether the cluster stays up although a part has ended for this error, and
+// says once what to do. Without its API server a journal that cannot be read could not be mended.
+func (h *upRun) goesOnWithout(err error) bool {
+	if !errors.Is(err, journal.ErrUnreadable) {
+		return false
+	}
+	if !h.degraded {
+		h.degraded = true
+		h.screen.say("  %s %s", h.screen.paint(red, "✗"), err.Error())
+		h.screen.say("  The API server and the other roles stay up; claims wait. After a look at the Lease, stop "+
+			"this and start it with %s.",
+			intent.FlagSkipUnreadable)
+	}
+	return true
 }

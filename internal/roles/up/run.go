@@ -17,13 +17,15 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/purser-csi/purser/internal/cluster"
-	"github.com/purser-csi/purser/internal/cluster/privatefile"
-	"github.com/purser-csi/purser/internal/controllers/handoff"
-	"github.com/purser-csi/purser/internal/controllers/volumelock"
+	clusterprocess "github.com/purser-csi/purser/internal/cluster/process"
 	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/handoff"
+
+	"github.com/purser-csi/purser/internal/roles/controllers"
 	"github.com/purser-csi/purser/internal/roles/process"
-	"github.com/purser-csi/purser/internal/roles/registry"
+	"github.com/purser-csi/purser/internal/roles/provisioner"
 	"github.com/purser-csi/purser/internal/roles/up/bootstrap"
+	"github.com/purser-csi/purser/internal/shell"
 )
 
 // upRun is one run of `up`: its parts, the order of their start, and their stop.
@@ -38,9 +40,11 @@ type upRun struct {
 	cluster     *cluster.Cluster
 	bootstrap   bootstrap.Setup
 	driver      csirpc.Description
+	place       bootstrap.Place      // of the nodes, as they were registered
 	attachments *handoff.Attachments // between our attach-detach controller and attacher; nil with stock controllers
 	parts       []*process.Part      // in the order of their start
-	locks       volumelock.Locks     // of the volumes, shared by the roles that call the driver
+	locks       csirpc.VolumeLocks   // of the volumes, shared by the roles that call the driver
+	degraded    bool                 // the provisioner has ended, as its journal cannot be read
 }
 
 // run starts everything, stays until ctx ends or a part fails, and ends everything.
@@ -122,6 +126,11 @@ func (h *upRun) logFile() string { return filepath.Join(h.dir, "logs", "purser.l
 // start starts the parts in the order of their dependencies.
 func (h *upRun) start(ctx context.Context, lock *cluster.Lock) error {
 	h.screen.say("Starting a development cluster in %s", h.dir)
+	if h.CSIAddress == "" {
+		for _, lack := range lacking(os.Geteuid(), exec.LookPath, hasSysResource()) {
+			h.screen.say("  %s", lack)
+		}
+	}
 	endpoint := h.CSIAddress
 	if endpoint == "" {
 		if err := h.startDriver(ctx); err != nil {
@@ -137,7 +146,12 @@ func (h *upRun) start(ctx context.Context, lock *cluster.Lock) error {
 	if h.cluster, err = cluster.Start(ctx, cluster.Config{
 		Dir: h.dir, Lock: lock, Binaries: h.binaries, Components: clusterComponents, Audit: h.Audit,
 		Controllers: h.stockControllers(),
-		Progress:    func(s cluster.Step) { h.screen.step(s.Name, s.Took) },
+		// Without the gate the API server drops the namespace of a dataSourceRef, and the claim gets
+		// an empty volume.
+		ExtraArgs: map[cluster.Component][]string{
+			cluster.APIServer: {fmt.Sprintf("--feature-gates=%s=true", provisioner.GateCrossNamespaceSource)},
+		},
+		Progress: func(s cluster.Step) { h.screen.step(s.Name, s.Took) },
 	}); err != nil {
 		return err
 	}
@@ -146,6 +160,9 @@ func (h *upRun) start(ctx context.Context, lock *cluster.Lock) error {
 	}
 	resources := cluster.FindResources(programDirs()...)
 	if err := h.cluster.Install(ctx, resources...); err != nil {
+		return err
+	}
+	if err := h.bootstrap.InstallGrants(ctx); err != nil {
 		return err
 	}
 	if err := h.createObjects(ctx, where); err != nil {
@@ -178,28 +195,17 @@ func (h *upRun) startRoles(ctx context.Context, endpoint string, resources []str
 			return err
 		}
 	}
-	if bootstrap.Attaches(h.driver) {
-		if err := h.startAttacher(ctx, endpoint); err != nil {
-			return err
-		}
-	}
-	if bootstrap.Expands(h.driver) {
-		if err := h.startResizer(ctx, endpoint); err != nil {
-			return err
-		}
-	}
-	return h.startSnapshots(ctx, endpoint, resources)
+	return h.startSidecars(ctx, endpoint, resources)
 }
 
-// stockControllers returns the controllers that kube-controller-manager runs: housekeeping, and
-// StatefulSets, whose claims spread over the zones. Purser's controllers run for claims and
-// volumes.
+// stockControllers returns the controllers that kube-controller-manager runs: housekeeping and those of
+// workloads. Purser's controllers run for claims and volumes.
 func (h *upRun) stockControllers() []string {
-	all := append(cluster.HousekeepingControllers(), "statefulset-controller")
+	all := append(cluster.HousekeepingControllers(), cluster.WorkloadControllers()...)
 	if h.Stock {
 		all = append(all, cluster.VolumeControllers()...)
 		if bootstrap.Attaches(h.driver) {
-			all = append(all, registry.NameAttachDetach)
+			all = append(all, controllers.NameAttachDetach)
 		}
 	}
 	return all
@@ -208,7 +214,7 @@ func (h *upRun) stockControllers() []string {
 func (h *upRun) createObjects(ctx context.Context, where bootstrap.Place) error {
 	began := time.Now()
 	for _, create := range []func() error{
-		func() error { return h.bootstrap.ApplyRoles(ctx) },
+		func() error { return errors.Join(h.bootstrap.ApplyRoles(ctx), h.bootstrap.ApplyDevelopment(ctx)) },
 		func() error { return h.registerNodes(ctx, where) },
 		func() error {
 			return h.bootstrap.CreateClass(ctx, where.Driver, h.bindingMode())
@@ -231,7 +237,7 @@ func (h *upRun) copyKubeconfig() error {
 	}
 	content, err := os.ReadFile(h.cluster.Kubeconfig())
 	if err == nil {
-		err = privatefile.Write(
+		err = clusterprocess.WritePrivateFile(
 			h.Kubeconfig,
 			append([]byte(kubeconfigMark), content...),
 		) // an old file may be readable by others
@@ -250,7 +256,7 @@ func (h *upRun) welcome() {
 	kubectl := "kubectl"
 	if _, err := exec.LookPath(kubectl); err != nil {
 		if self, err := os.Executable(); err == nil {
-			kubectl = filepath.Join(filepath.Dir(self), kubectl)
+			kubectl = shell.Quote(filepath.Join(filepath.Dir(self), kubectl))
 		}
 	}
 	h.screen.say(
@@ -258,10 +264,16 @@ func (h *upRun) welcome() {
 		h.screen.paint(bold, "Ready"),
 		time.Since(h.began).Seconds(),
 	)
-	h.screen.say("  export KUBECONFIG=%s", kubeconfig)
+	h.screen.say("  export KUBECONFIG=%s", shell.Quote(kubeconfig))
 	h.screen.say("  %s get storageclass,csidriver,csinode", kubectl)
 	h.screen.say("  %s apply -f examples/claim.yaml", kubectl)
 	h.screen.say("  %s describe pvc logbook", kubectl)
+	if !h.WithKubelet {
+		h.screen.say(
+			"\nThere is no kubelet: volumes of pods are mounted and pods are reported ready, but their containers do " +
+				"not run (--kubelet runs them).",
+		)
+	}
 	h.screen.say("\nLogs are in %s. Ctrl-C stops everything.\n", filepath.Dir(h.logFile()))
 }
 
@@ -286,6 +298,9 @@ func (h *upRun) stay(ctx context.Context) error {
 		case err := <-ended:
 			if ctx.Err() != nil {
 				return nil
+			}
+			if h.goesOnWithout(err) {
+				continue
 			}
 			return err
 		case line := <-lines:

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/purser-csi/purser/internal/printable"
 )
 
 // screen prints steps and a status line for a person: in place and in colour on a terminal, as
@@ -25,17 +27,26 @@ func newScreen(out io.Writer) *screen {
 // step prints one finished step and how long it took.
 func (s *screen) step(name string, took time.Duration) {
 	s.clear()
-	fmt.Fprintf(s.out, "  %s %-50s %6.1fs\n", s.paint(green, "✓"), name, took.Seconds())
+	fmt.Fprintf(s.out, "  %s %-50s %6.1fs\n", s.paint(green, "✓"), printable.Line(name), took.Seconds())
 }
 
-// say prints text as it is.
+// say prints text. An argument that is no paint may quote a driver or an object, and loses the
+// characters that a terminal acts on.
 func (s *screen) say(format string, args ...any) {
 	s.clear()
-	fmt.Fprintf(s.out, format+"\n", args...)
+	shown := make([]any, len(args))
+	for i, arg := range args {
+		if text, ok := arg.(string); ok {
+			arg = printable.Text(text)
+		}
+		shown[i] = arg
+	}
+	fmt.Fprintf(s.out, format+"\n", shown...)
 }
 
 // status replaces the status line.
 func (s *screen) status(line string) {
+	line = printable.Line(line)
 	if !s.terminal {
 		fmt.Fprintln(s.out, line)
 		return
@@ -59,9 +70,12 @@ const (
 	reset = "\033[0m"
 )
 
-func (s *screen) paint(colour, text string) string {
+// paint is text of this program in a colour.
+type paint string
+
+func (s *screen) paint(colour, text string) paint {
 	if !s.terminal {
-		return text
+		return paint(text)
 	}
-	return colour + text + reset
+	return paint(colour + text + reset)
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/driver"
+	"github.com/purser-csi/purser/internal/roles/provisioner"
 )
 
 // Up is the role up: a development cluster with storage in one terminal.
@@ -37,7 +39,14 @@ type Up struct {
 	Stock        bool // --stock-controllers
 	Attach       bool // --attach-required
 	WithKubelet  bool // --kubelet
+	Gates        roleGates
+
+	SayAfter time.Duration
+
+	Journal provisioner.JournalSettings // --purser-skip-unreadable-journal; the rest is as for csi-provisioner
 }
+
+const sayAfterFlag = "say-waits-after"
 
 // Command returns the command of the role.
 func Command(program cli.Program) *cobra.Command {
@@ -69,25 +78,31 @@ given. A deleted pod is removed when its volumes are unmounted.`,
 // AddFlags binds every setting to its flag.
 func (u *Up) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Cluster", func(f *pflag.FlagSet) {
-		f.StringVar(&u.DataDir, "data-dir", ".purser", "`folder` for everything the cluster keeps; one cluster per folder")
-		f.BoolVar(&u.Fresh, "fresh", false, "forget what is in the data folder and start with an empty cluster")
 		f.StringVar(
-			&u.Kubeconfig,
-			"kubeconfig",
-			"",
-			"write the kubeconfig to this `path` too; the data folder always has one",
+			&u.DataDir, "data-dir", ".purser", "`folder` for everything the cluster keeps; one cluster per folder",
 		)
-		f.StringVar(&u.NodeName, "node-name", "purser", "`name` of the cluster's node; several are called NAME-1, NAME-2 and so on")
+		f.BoolVar(&u.Fresh, "fresh", false, "forget what is in the data folder and start with an empty cluster")
+		f.StringVar(&u.Kubeconfig, "kubeconfig", "",
+			"write the kubeconfig to this `path` too; the data folder always has one")
+		f.StringVar(
+			&u.NodeName, "node-name", "purser",
+			"`name` of the cluster's node; several are called NAME-1, NAME-2 and so on",
+		)
 		f.IntVar(&u.Nodes, "nodes", 0, "virtual nodes; 0 for one in each zone, and at least one")
-		f.BoolVar(&u.WithKubelet, "kubelet", false, "run a real kubelet and containerd in place of the node agent, so that containers run; "+
-			"as root, with kubelet, containerd and runc on this machine, and images of this machine alone")
+		cli.Ranged(f, cli.Range{Least: "0", Most: strconv.Itoa(mostNodes)}, "nodes")
+		f.BoolVar(&u.WithKubelet, "kubelet", false,
+			"run a real kubelet and containerd in place of the node agent, so that containers run; "+
+				"as root, with kubelet, containerd and runc on this machine, and images of this machine alone")
 		f.Var(
 			&u.Zones,
 			"zones",
-			"`zones` that the nodes are in, in turn, such as a,b,c; the built-in driver divides its volumes among them, "+
-				"and a zone may have a size: a=10Gi,b,c",
+			"`zones` that the nodes are in, in turn, such as a,b,c; the built-in driver divides its volumes among "+
+				"them, and a zone may have a size: a=10Gi,b,c",
 		)
 	})
+	cli.Grouped(f, "Cluster", u.Journal.SkipFlag)
+	f.DurationVar(&u.SayAfter, sayAfterFlag, time.Minute, "how long an object may wait before an event says so")
+	_ = f.MarkHidden(sayAfterFlag) // for tests; it exists
 	cli.Grouped(f, "Attaching", func(f *pflag.FlagSet) {
 		f.BoolVar(&u.Attach, "attach-required", false,
 			"have the volumes of the built-in driver attached to a node before they are mounted there")
@@ -114,12 +129,11 @@ func (u *Up) AddFlags(f *pflag.FlagSet) {
 			false,
 			"leave claims and volumes to the controllers of kube-controller-manager, to compare them with ours",
 		)
-		f.BoolVar(
-			&u.Audit,
-			"audit",
-			false,
-			"log every API request, by whom and for what, to logs/audit.log in the data folder",
-		)
+		f.BoolVar(&u.Audit, "audit", false,
+			"log every API request, by whom and for what, to logs/audit.log in the data folder")
+	})
+	cli.Grouped(f, "Process", func(f *pflag.FlagSet) {
+		f.Var(&u.Gates, "feature-gates", "features of the roles to switch, as `NAME=BOOL`,...: "+newRoleGates().Known())
 	})
 }
 
@@ -135,8 +149,9 @@ func (u *Up) Validate() error {
 		}
 	}
 	if u.Attach && u.CSIAddress != "" {
-		errs = append(errs, errors.New("--attach-required: is for the built-in driver; your own says by its capabilities "+
-			"whether its volumes are attached; leave one of the two flags out"))
+		errs = append(errs,
+			errors.New("--attach-required: is for the built-in driver; your own says by its capabilities "+
+				"whether its volumes are attached; leave one of the two flags out"))
 	}
 	if problems := validation.IsDNS1123Subdomain(u.NodeName); len(problems) > 0 {
 		errs = append(errs, fmt.Errorf("--node-name=%q: %s", u.NodeName, strings.Join(problems, "; ")))
@@ -150,7 +165,8 @@ func (u *Up) Validate() error {
 		errs = append(
 			errs,
 			fmt.Errorf(
-				"--data-dir=%s: %d characters are too many for a socket inside of it, the kernel takes at most %d; choose a shorter path",
+				"--data-dir=%s: %d characters are too many for a socket inside of it, the kernel takes at most %d; "+
+					"choose a shorter path",
 				path,
 				len(path),
 				maxSocketPath-len(socketName)-1,

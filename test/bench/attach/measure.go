@@ -1,103 +1,47 @@
-package main
+package attach
 
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
-	"github.com/purser-csi/purser/test/bench/audited"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/test/bench/runner"
 )
-
-// combination is an attach-detach controller and an attacher.
-type combination struct {
-	audited.Contender
-	volumes int // at once; 0 for as many as the flag says
-}
-
-const attachDetach = "persistentvolume-attach-detach-controller"
-
-var (
-	stockLifted = []string{"--kube-api-qps=10000", "--kube-api-burst=10000"}
-
-	ourController = audited.Program{
-		Name: "purser", Args: []string{"controllers", "--controllers=" + attachDetach}, Account: accountController,
-	}
-)
-
-func stockController(args ...string) audited.Program {
-	return audited.Program{
-		Name: "kube-controller-manager", Account: accountController,
-		Args: append([]string{"--leader-elect=false", "--secure-port=0", "--controllers=" + attachDetach}, args...),
-	}
-}
-
-func (c *contest) combinations() (all []combination) {
-	socket := filepath.Join(c.Dir, socketName)
-	ourAttacher := audited.Program{
-		Name: "purser", Args: []string{"csi-attacher", "--worker-threads=100"}, Account: accountAttacher, Socket: socket,
-	}
-	stockAttacher := func(args ...string) audited.Program {
-		return audited.Program{Name: "upstream-csi-attacher", Args: args, Account: accountAttacher, Socket: socket}
-	}
-	plane := audited.Program{
-		Name: "purser", Args: []string{"plane", "--with-attacher", "--controllers=" + attachDetach},
-		Account: accountController, Socket: socket,
-	}
-	lifted := append(slices.Clone(stockLifted), "--worker-threads=100")
-	for _, one := range []audited.Contender{
-		{Name: "ours in one process", Programs: []audited.Program{plane}},
-		{Name: "ours in two processes", Programs: []audited.Program{ourController, ourAttacher}},
-		{Name: "our controller, upstream's attacher", Programs: []audited.Program{ourController, stockAttacher(lifted...)}},
-		{Name: "stock controller, our attacher", Programs: []audited.Program{stockController(stockLifted...), ourAttacher}},
-		{Name: "stock, limits lifted", Programs: []audited.Program{stockController(stockLifted...), stockAttacher(lifted...)}},
-	} {
-		all = append(all, combination{Contender: one})
-	}
-	shipped := audited.Contender{Name: "stock, as shipped", Programs: []audited.Program{stockController(), stockAttacher()}}
-	return append(all, combination{shipped, shippedVolumes})
-}
 
 // shippedVolumes are fewer: at 2 in a second, 500 would take four minutes.
 const shippedVolumes = 40
 
+// patience is for one part of a measurement.
+const patience = 6 * time.Minute
+
 // measure plays everything to one combination, and prints what it took.
-func (c *contest) measure(ctx context.Context, one combination) (err error) {
-	running, err := c.Launch(one.Contender)
-	defer func() {
-		for _, p := range running {
-			p.Kill()
-		}
-	}()
-	if err != nil {
-		return err
-	}
-	if err := c.warmUp(ctx); err != nil {
-		return err
-	}
-	fmt.Printf("\n%s\n", one.Name)
-	c.running = running
-	for _, part := range []func(context.Context, combination) error{c.idle, c.moves, c.burst, c.starved} {
-		if err := part(ctx, one); err != nil {
+func (b *bench) measure(ctx context.Context, one *runner.Running) (err error) {
+	for _, part := range []func(context.Context, *runner.Running) error{b.warmUp, b.idle, b.moves, b.burst, b.starved} {
+		if err := inTime(ctx, one, part); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// patience is for one part of a measurement.
-const patience = 3 * time.Minute
-
-// warmUp attaches and detaches one volume, so that all programs are known to work.
-func (c *contest) warmUp(ctx context.Context) error {
+func inTime(ctx context.Context, one *runner.Running, part func(context.Context, *runner.Running) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	one, err := c.volumes(ctx, "warm-", 1)
+	return part(ctx, one)
+}
+
+// warmUp attaches and detaches one volume, so that all programs are known to work.
+func (b *bench) warmUp(ctx context.Context, _ *runner.Running) error {
+	one, err := b.volumes(ctx, "warm-", 1)
 	if err != nil {
 		return err
 	}
-	if _, err := c.roundTrip(ctx, one); err != nil {
+	if _, err := b.roundTrip(ctx, one); err != nil {
 		return fmt.Errorf("the programs do not attach: %w", err)
 	}
 	return nil
@@ -110,21 +54,21 @@ type took struct {
 	created, deleted     time.Duration // of these, until the last pod was created, and deleted
 }
 
-func (c *contest) roundTrip(ctx context.Context, all []placed) (t took, err error) {
+func (b *bench) roundTrip(ctx context.Context, all []placed) (t took, err error) {
 	began := time.Now()
-	if err := c.start(ctx, all); err != nil {
+	if err := b.start(ctx, all); err != nil {
 		return t, err
 	}
 	t.created = time.Since(began)
-	if t.attach, err = c.observer.untilAttached(ctx, all); err != nil {
+	if t.attach, err = b.observer.untilAttached(ctx, all...); err != nil {
 		return t, fmt.Errorf("attach: %w", err)
 	}
 	t.allAttach, began = time.Since(began), time.Now()
-	if err := c.end(ctx, all); err != nil {
+	if err := b.end(ctx, all); err != nil {
 		return t, err
 	}
 	t.deleted = time.Since(began)
-	if t.detach, err = c.observer.untilDetached(ctx, all); err != nil {
+	if t.detach, err = b.observer.untilDetached(ctx, all...); err != nil {
 		return t, fmt.Errorf("detach: %w", err)
 	}
 	t.allDetach = time.Since(began)
@@ -132,165 +76,229 @@ func (c *contest) roundTrip(ctx context.Context, all []placed) (t took, err erro
 }
 
 // idle attaches and detaches one volume after the other.
-func (c *contest) idle(ctx context.Context, _ combination) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
+func (b *bench) idle(ctx context.Context, _ *runner.Running) error {
 	var attach, detach []time.Duration
-	all, err := c.volumes(ctx, "idle-", c.count.idle)
+	all, err := b.volumes(ctx, "idle-", b.count.idle)
 	if err != nil {
 		return err
 	}
 	for _, p := range all {
-		t, err := c.roundTrip(ctx, []placed{p})
+		t, err := b.roundTrip(ctx, []placed{p})
 		if err != nil {
 			return fmt.Errorf("idle: %w", err)
 		}
 		attach, detach = append(attach, t.attach...), append(detach, t.detach...)
 	}
-	fmt.Printf("  idle, one volume after the other   attach p50 %s p99 %s   detach p50 %s p99 %s\n",
-		audited.Short(audited.Percentile(attach, 50)), audited.Short(audited.Percentile(attach, 99)),
-		audited.Short(audited.Percentile(detach, 50)), audited.Short(audited.Percentile(detach, 99)))
+	fmt.Printf("  idle, one volume after the other   attach %s   detach %s\n",
+		runner.Percentiles(attach), runner.Percentiles(detach))
 	return nil
 }
 
 // moves has pods go to another node: the time from the report that the volume is unused to the list
 // of the new node.
-func (c *contest) moves(ctx context.Context, _ combination) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	all, err := c.volumes(ctx, "move-", c.count.moves)
+func (b *bench) moves(ctx context.Context, _ *runner.Running) error {
+	all, err := b.volumes(ctx, "move-", b.count.moves)
 	if err != nil {
 		return err
 	}
 	var waited []time.Duration
 	for _, p := range all {
-		to := placed{c.nodes[(slices.Index(c.nodes, p.node)+1)%len(c.nodes)], p.handle}
-		one := []placed{p}
-		err := c.start(ctx, one)
-		if err == nil {
-			_, err = c.observer.untilAttached(ctx, one)
-		}
-		if err == nil {
-			err = c.start(ctx, []placed{to})
-		}
-		if err == nil {
-			err = c.end(ctx, one)
-		}
-		if err == nil {
-			_, err = c.observer.untilAttached(ctx, []placed{to})
-		}
-		if err != nil {
+		to := placed{b.nodes[(slices.Index(b.nodes, p.node)+1)%len(b.nodes)], p.handle}
+		if err := b.move(ctx, p, to); err != nil {
 			return fmt.Errorf("move: %w", err)
 		}
-		c.observer.mu.Lock()
-		waited = append(waited, c.observer.listed[at(to.node, to.handle)].Sub(c.observer.freed[at(p.node, p.handle)]))
-		c.observer.mu.Unlock()
-		if err := c.end(ctx, []placed{to}); err != nil {
-			return err
-		}
-		if _, err := c.observer.untilDetached(ctx, []placed{to}); err != nil {
+		took, _ := b.observer.listed.After(at(to.node, to.handle), &b.observer.freed, at(p.node, p.handle))
+		waited = append(waited, took)
+		if err := b.detach(ctx, to); err != nil {
 			return err
 		}
 	}
-	fmt.Printf("  pod moved, from unused to listed   p50 %s p99 %s\n",
-		audited.Short(audited.Percentile(waited, 50)), audited.Short(audited.Percentile(waited, 99)))
+	fmt.Printf("  pod moved, from unused to listed   %s\n", runner.Percentiles(waited))
 	return nil
 }
 
+// move has a pod on one node, and then another pod with its volume on another node.
+func (b *bench) move(ctx context.Context, from, to placed) error {
+	if _, err := b.attach(ctx, from); err != nil {
+		return err
+	}
+	if err := b.start(ctx, []placed{to}); err != nil {
+		return err
+	}
+	if err := b.end(ctx, []placed{from}); err != nil {
+		return err
+	}
+	_, err := b.observer.untilAttached(ctx, to)
+	return err
+}
+
+// attach creates the pods of volumes and waits until the volumes are attached.
+func (b *bench) attach(ctx context.Context, all ...placed) ([]time.Duration, error) {
+	if err := b.start(ctx, all); err != nil {
+		return nil, err
+	}
+	return b.observer.untilAttached(ctx, all...)
+}
+
+// detach deletes the pods of volumes and waits until the volumes are detached.
+func (b *bench) detach(ctx context.Context, all ...placed) error {
+	if err := b.end(ctx, all); err != nil {
+		return err
+	}
+	_, err := b.observer.untilDetached(ctx, all...)
+	return err
+}
+
 // burst attaches and detaches many volumes at once, and counts the requests and calls.
-func (c *contest) burst(ctx context.Context, one combination) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*patience)
-	defer cancel()
-	n := c.count.volumes
-	if one.volumes > 0 {
-		n = min(n, one.volumes)
+func (b *bench) burst(ctx context.Context, one *runner.Running) error {
+	n := b.count.volumes
+	if one.Name == stockShipped {
+		n = min(n, shippedVolumes)
 	}
-	all, err := c.volumes(ctx, "many-", n)
+	all, err := b.volumes(ctx, "many-", n)
 	if err != nil {
 		return err
 	}
-	published, unpublished := c.driver.publishes.Load(), c.driver.unpublishes.Load()
-	from, err := c.Log.Mark(ctx)
-	if err != nil {
+	var t took
+	counted, err := b.Count(ctx, one, func() (err error) {
+		t, err = b.roundTrip(ctx, all)
 		return err
-	}
-	before, err := c.spent()
-	if err != nil {
-		return err
-	}
-	t, err := c.roundTrip(ctx, all)
+	})
 	if err != nil {
 		return fmt.Errorf("%d volumes: %w", n, err)
 	}
-	after, err := c.spent()
-	if err != nil {
-		return err
-	}
-	to, err := c.Log.Mark(ctx)
-	if err != nil {
-		return err
-	}
-	tally, err := c.Log.Between(from, to)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("  %d volumes on %d nodes             %s   %s\n", n, len(c.nodes),
+	fmt.Printf("  %d volumes on %d nodes             %s   %s\n", n, len(b.nodes),
 		pace("attach", n, t.allAttach, t.attach), pace("detach", n, t.allDetach, t.detach))
 	fmt.Printf("  of it for the pods alone           created in %s of %s, deleted in %s of %s\n",
-		audited.Short(t.created), audited.Short(t.allAttach), audited.Short(t.deleted), audited.Short(t.allDetach))
-	published, unpublished = c.driver.publishes.Load()-published, c.driver.unpublishes.Load()-unpublished
+		runner.Short(t.created), runner.Short(t.allAttach), runner.Short(t.deleted), runner.Short(t.allDetach))
+	call := func(method string) float64 { return float64(counted.Calls[method]) / float64(n) }
 	fmt.Printf("  calls a volume                     publish %.2f, unpublish %.2f\n",
-		float64(published)/float64(n), float64(unpublished)/float64(n))
-	fmt.Print(audited.Requests(tally, n, accountController, accountAttacher))
-	after.since(before).print(n, tally.All(), t.allAttach+t.allDetach)
-	return c.events(ctx, all)
+		call("ControllerPublishVolume"), call("ControllerUnpublishVolume"))
+	fmt.Print(runner.Requests(counted.Requests, n, accountController, accountAttacher))
+	fmt.Print(counted.Spent.PerVolume(n, counted.Requests.All(), t.allAttach+t.allDetach))
+	b.Rate(one, "attach", float64(n)/t.allAttach.Seconds())
+	b.Rate(one, "detach", float64(n)/t.allDetach.Seconds())
+	return b.events(ctx, all)
 }
 
 // pace says how many volumes were done in a second, and how long one took.
 func pace(what string, n int, all time.Duration, each []time.Duration) string {
-	return fmt.Sprintf("%s %.0f/s p50 %s p99 %s", what, float64(n)/all.Seconds(),
-		audited.Short(audited.Percentile(each, 50)), audited.Short(audited.Percentile(each, 99)))
+	return fmt.Sprintf("%s %.0f/s %s", what, float64(n)/all.Seconds(), runner.Percentiles(each))
 }
 
 // slowDetaches are in flight when one volume is attached.
 const slowDetaches = 60
 
 // starved attaches one volume while the driver works on slow detaches.
-func (c *contest) starved(ctx context.Context, one combination) error {
-	if one.volumes > 0 {
+func (b *bench) starved(ctx context.Context, one *runner.Running) error {
+	if one.Name == stockShipped {
 		return nil // its limits alone make it wait
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*patience)
-	defer cancel()
-	slow, err := c.volumes(ctx, slowPrefix, slowDetaches)
+	slow, err := b.volumes(ctx, slowPrefix, slowDetaches)
 	if err != nil {
 		return err
 	}
-	fast, err := c.volumes(ctx, "fast-", 1)
+	fast, err := b.volumes(ctx, "fast-", 1)
 	if err != nil {
 		return err
 	}
-	if err := c.start(ctx, slow); err != nil {
+	if _, err := b.attach(ctx, slow...); err != nil {
 		return err
 	}
-	if _, err := c.observer.untilAttached(ctx, slow); err != nil {
+	if err := b.end(ctx, slow); err != nil {
 		return err
 	}
-	if err := c.end(ctx, slow); err != nil {
+	if err := runner.Pause(ctx, 2*time.Second); err != nil { // the attacher begins to detach
 		return err
 	}
-	time.Sleep(2 * time.Second) // the attacher has begun to detach, as far as it does so at once
-	if err := c.start(ctx, fast); err != nil {
-		return err
-	}
-	waited, err := c.observer.untilAttached(ctx, fast)
+	waited, err := b.attach(ctx, fast...)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("  attach behind %d slow detaches     %s\n", slowDetaches, audited.Short(waited[0]))
-	if err := c.end(ctx, fast); err != nil {
+	fmt.Printf("  attach behind %d slow detaches     %s\n", slowDetaches, runner.Short(waited[0]))
+	if err := b.detach(ctx, fast...); err != nil {
 		return err
 	}
-	_, err = c.observer.untilDetached(ctx, append(slow, fast...))
+	_, err = b.observer.untilDetached(ctx, slow...)
 	return err
+}
+
+// eventsAfter is how long the events of attaches may take: those of ours wait for other writes, half
+// a minute at most.
+const eventsAfter = 45 * time.Second
+
+// events waits until there is an event about the attach of each pod.
+func (b *bench) events(ctx context.Context, all []placed) error {
+	began := time.Now()
+	for {
+		var list corev1.EventList
+		err := b.API.List(ctx, &list, client.InNamespace(runner.Namespace), client.MatchingFields{"reason": "SuccessfulAttachVolume"})
+		if err != nil {
+			return err
+		}
+		have, count := map[string]bool{}, 0
+		for i := range list.Items {
+			have[list.Items[i].InvolvedObject.Name] = true
+		}
+		for _, p := range all {
+			if have[podOf(p).Name] {
+				count++
+			}
+		}
+		if took := time.Since(began); count == len(all) || took > eventsAfter {
+			fmt.Printf("  events of attaches                 %d of %d, the last one within %s of the last detach\n",
+				count, len(all), took.Round(time.Second))
+			return nil
+		}
+		if err := runner.Pause(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+}
+
+const (
+	settle = 20 * time.Second // for the first list, and a look at each volume
+	watch  = time.Minute      // over which the processor time of an idle combination is taken
+)
+
+// present attaches volumes, and has each combination start beside them, with nothing to do.
+func (b *bench) present(ctx context.Context) error {
+	ours, err := b.Launch(ctx, combinations()[0])
+	if err != nil {
+		return err
+	}
+	volumes, err := b.volumes(ctx, "here-", b.count.present)
+	if err == nil {
+		_, err = b.attach(ctx, volumes...)
+	}
+	ours.Kill()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%d VolumeAttachments on %d nodes, nothing to do\n", len(volumes), len(b.nodes))
+	// The limits of requests change nothing here.
+	limited := func(one runner.Contender) bool { return one.Name == stockShipped }
+	return b.Turns(ctx, runner.Part{Name: "idle", Skips: limited, Measure: b.idleBeside})
+}
+
+// idleBeside prints the memory and the idle processor time of one combination.
+func (b *bench) idleBeside(ctx context.Context, one *runner.Running) error {
+	if err := runner.Pause(ctx, settle); err != nil {
+		return err
+	}
+	counted, err := b.Count(ctx, one, func() error { return runner.Pause(ctx, watch) })
+	if err != nil {
+		return err
+	}
+	spent := counted.Spent
+	var parts []string
+	var resident int64
+	for i, p := range spent.Programs {
+		resident += p.Now
+		parts = append(parts, fmt.Sprintf("%s %d MB", one.Programs[i].Account, p.Now>>20))
+	}
+	percent := func(d time.Duration) float64 { return 100 * d.Seconds() / watch.Seconds() }
+	fmt.Printf("  %-36s memory %4d MB (%s)   idle processor %.2f %%, API server %.2f %%\n", one.Name, resident>>20,
+		strings.Join(parts, ", "), percent(spent.CPU()), percent(spent.APIServer))
+	return nil
 }

@@ -1,22 +1,22 @@
-package main
+package attach
 
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/container-storage-interface/spec/lib/go/csi"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/names"
+	"github.com/purser-csi/purser/test/bench/runner"
 )
 
 // reportEvery is how often a node reports the volumes in use, if they have changed.
@@ -29,100 +29,61 @@ type observer struct {
 
 	mu       sync.Mutex
 	used     map[string]map[string]int // handles that pods use, by node
-	reported map[string][]string       // what the node's status says
-	listed   map[string]time.Time      // when node/handle was listed first
-	attached map[string]string         // VolumeAttachments that exist: name to volume
-	freed    map[string]time.Time      // when node/handle was reported unused
-	gone     map[string]time.Time      // when the VolumeAttachment of a volume was gone
-	begun    map[string]time.Time      // when node/handle was wanted
+	reported map[string][]string       // the volumes in use by the node's status
+
+	begun  runner.Times // node/handle: the pod was created
+	listed runner.Times // node/handle: the node's list had it first
+	freed  runner.Times // node/handle: it was reported unused
+	gone   runner.Times // handle: the VolumeAttachment was gone
 }
 
 func newObserver(api client.Client) *observer {
-	return &observer{
-		api: api, used: map[string]map[string]int{}, reported: map[string][]string{},
-		listed: map[string]time.Time{}, attached: map[string]string{}, freed: map[string]time.Time{},
-		gone: map[string]time.Time{}, begun: map[string]time.Time{},
-	}
+	return &observer{api: api, used: map[string]map[string]int{}, reported: map[string][]string{}}
 }
 
 func at(node, handle string) string { return node + "/" + handle }
 
-// handlers are the observer's event handlers.
-func (o *observer) follow(ctx context.Context, c cache.Cache) error {
-	for kind, handler := range map[client.Object]toolscache.ResourceEventHandlerFuncs{
-		&corev1.Node{}: {
-			AddFunc:    func(object any) { o.sawNode(object.(*corev1.Node)) },
-			UpdateFunc: func(_, object any) { o.sawNode(object.(*corev1.Node)) },
-		},
-		&storagev1.VolumeAttachment{}: {
-			AddFunc:    func(object any) { o.sawAttachment(object.(*storagev1.VolumeAttachment)) },
-			DeleteFunc: func(object any) { o.lostAttachment(object) },
-		},
-	} {
-		informer, err := c.GetInformer(ctx, kind)
-		if err != nil {
-			return err
-		}
-		if _, err := informer.AddEventHandler(handler); err != nil {
-			return err
-		}
+func (o *observer) follow(ctx context.Context, r *runner.Run) error {
+	if _, err := runner.Observe(ctx, r.Cache, &corev1.Node{}, o.sawNode, nil); err != nil {
+		return err
 	}
-	return nil
+	_, err := runner.Observe(ctx, r.Cache, &storagev1.VolumeAttachment{}, nil, func(va *storagev1.VolumeAttachment) {
+		o.gone.Add(*va.Spec.Source.PersistentVolumeName)
+	})
+	return err
 }
 
 func (o *observer) sawNode(node *corev1.Node) {
-	now := time.Now()
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	for _, v := range node.Status.VolumesAttached {
 		if _, handle, ok := names.ParseUniqueVolumeName(string(v.Name)); ok {
-			if _, seen := o.listed[at(node.Name, handle)]; !seen {
-				o.listed[at(node.Name, handle)] = now
-			}
+			o.listed.Add(at(node.Name, handle))
 		}
 	}
 }
 
-func (o *observer) sawAttachment(va *storagev1.VolumeAttachment) {
+// want records that a pod with the volume comes to the node, so that the volume is in use there.
+func (o *observer) want(p placed) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.attached[va.Name] = *va.Spec.Source.PersistentVolumeName
+	if o.used[p.node] == nil {
+		o.used[p.node] = map[string]int{}
+	}
+	o.used[p.node][p.handle]++
+	o.listed.Remove(at(p.node, p.handle))
+	o.begun.Add(at(p.node, p.handle))
 }
 
-func (o *observer) lostAttachment(object any) {
-	if unknown, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
-		object = unknown.Obj
-	}
-	va := object.(*storagev1.VolumeAttachment)
+// release records that the pod is gone.
+func (o *observer) release(p placed) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.attached, va.Name)
-	o.gone[*va.Spec.Source.PersistentVolumeName] = time.Now()
-}
-
-// want notes that a pod with the volume comes to the node, which is then in use there.
-func (o *observer) want(node, handle string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.used[node] == nil {
-		o.used[node] = map[string]int{}
+	if o.used[p.node][p.handle]--; o.used[p.node][p.handle] <= 0 {
+		delete(o.used[p.node], p.handle)
 	}
-	o.used[node][handle]++
-	delete(o.listed, at(node, handle))
-	o.begun[at(node, handle)] = time.Now()
-}
-
-// release notes that the pod is gone.
-func (o *observer) release(node, handle string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.used[node][handle]--; o.used[node][handle] <= 0 {
-		delete(o.used[node], handle)
+	if !slices.Contains(o.reported[p.node], p.handle) { // it was gone before the node could report it
+		o.freed.Add(at(p.node, p.handle))
 	}
-	if !slices.Contains(o.reported[node], handle) { // it was gone before the node could report it
-		o.freed[at(node, handle)] = time.Now()
-	}
-	delete(o.gone, handle)
+	o.gone.Remove(p.handle)
 }
 
 // report writes the status of all nodes until ctx ends.
@@ -157,53 +118,75 @@ func (o *observer) reportOne(ctx context.Context, node string) {
 	if err := o.api.Status().Patch(ctx, object, client.RawPatch(types.MergePatchType, raw)); err != nil {
 		return
 	}
-	now := time.Now()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.reported[node] = used
 	for _, handle := range before {
 		if !slices.Contains(used, handle) {
-			o.freed[at(node, handle)] = now
+			o.freed.Add(at(node, handle))
 		}
 	}
 }
 
 // untilAttached waits until the volumes are listed, and returns how long each took.
-func (o *observer) untilAttached(ctx context.Context, wanted []placed) ([]time.Duration, error) {
-	return o.until(ctx, wanted, func(p placed) (time.Duration, bool) {
-		listed, is := o.listed[at(p.node, p.handle)]
-		return listed.Sub(o.begun[at(p.node, p.handle)]), is
+func (o *observer) untilAttached(ctx context.Context, wanted ...placed) ([]time.Duration, error) {
+	return until(ctx, wanted, func(p placed) (time.Duration, bool) {
+		return o.listed.After(at(p.node, p.handle), &o.begun, at(p.node, p.handle))
 	})
 }
 
 // untilDetached waits until the VolumeAttachments are gone, and returns how long each took since the
 // node reported the volume unused.
-func (o *observer) untilDetached(ctx context.Context, wanted []placed) ([]time.Duration, error) {
-	return o.until(ctx, wanted, func(p placed) (time.Duration, bool) {
-		gone, is := o.gone[p.handle]
-		return gone.Sub(o.freed[at(p.node, p.handle)]), is
+func (o *observer) untilDetached(ctx context.Context, wanted ...placed) ([]time.Duration, error) {
+	return until(ctx, wanted, func(p placed) (time.Duration, bool) {
+		return o.gone.After(p.handle, &o.freed, at(p.node, p.handle))
 	})
 }
 
-func (o *observer) until(
+func until(
 	ctx context.Context, wanted []placed, took func(placed) (time.Duration, bool),
 ) (all []time.Duration, err error) {
-	for {
+	err = runner.Until(ctx, len(wanted), func(context.Context) (int, error) {
 		all = all[:0]
-		o.mu.Lock()
 		for _, p := range wanted {
 			if d, done := took(p); done {
 				all = append(all, d)
 			}
 		}
-		o.mu.Unlock()
-		if len(all) == len(wanted) {
-			return all, nil
-		}
-		select {
-		case <-ctx.Done():
-			return all, fmt.Errorf("%d of %d volumes are done: %w", len(all), len(wanted), ctx.Err())
-		case <-time.After(2 * time.Millisecond):
+		return len(all), nil
+	})
+	return all, err
+}
+
+const (
+	driverName = "attach.example"
+	slowPrefix = "slow-" // of handles whose detach takes slowFor
+	slowFor    = 5 * time.Second
+)
+
+// driver answers at once, except for the detach of slow handles.
+type driver struct{ *runner.Driver }
+
+func newDriver() driver {
+	return driver{runner.NewDriver(driverName, csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME,
+		csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME)}
+}
+
+// ControllerPublishVolume implements csi.ControllerServer.
+func (driver) ControllerPublishVolume(
+	context.Context, *csi.ControllerPublishVolumeRequest,
+) (*csi.ControllerPublishVolumeResponse, error) {
+	return &csi.ControllerPublishVolumeResponse{}, nil
+}
+
+// ControllerUnpublishVolume implements csi.ControllerServer.
+func (driver) ControllerUnpublishVolume(
+	ctx context.Context, request *csi.ControllerUnpublishVolumeRequest,
+) (*csi.ControllerUnpublishVolumeResponse, error) {
+	if strings.HasPrefix(request.GetVolumeId(), slowPrefix) {
+		if err := runner.Pause(ctx, slowFor); err != nil {
+			return nil, err
 		}
 	}
+	return &csi.ControllerUnpublishVolumeResponse{}, nil
 }

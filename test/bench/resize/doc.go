@@ -1,4 +1,4 @@
-// Command resize measures how 200 claims that grow at once are served by purser csi-resizer and by
+// Package resize measures how 200 claims that expand at once are served by purser csi-resizer and by
 // upstream's csi-resizer without its limits of requests: requests by verb, CSI calls, conflicts, and
-// expansions in a second, several rounds in turn. Run it with `make bench-resize`.
-package main
+// expansions in a second.
+package resize

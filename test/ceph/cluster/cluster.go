@@ -13,17 +13,15 @@ import (
 	"time"
 )
 
-// programs are what a cluster consists of, what uses one on any kernel, and what makes the
-// filesystems of the tests.
+// programs are what a cluster consists of, and its clients.
 var programs = []string{
-	"ceph-mon", "ceph-mgr", "ceph-osd", "ceph-mds", "ceph-authtool", "monmaptool", "ceph", "rbd", "rbd-fuse", "ceph-fuse",
-	"mkfs.ext4", "mkfs.xfs", "mkfs.btrfs",
+	"ceph-mon", "ceph-mgr", "ceph-osd", "ceph-mds", "ceph-authtool", "monmaptool", "ceph", "rbd", "ceph-fuse",
 }
 
 // Packages are those of Debian that have the programs, and those of clients.
 var Packages = []string{
-	"ceph-mon", "ceph-mgr", "ceph-mgr-modules-core", "ceph-osd", "ceph-mds", "ceph-common", "rbd-fuse", "ceph-fuse", "rbd-nbd", "fuse3",
-	"e2fsprogs", "xfsprogs", "btrfs-progs", // the filesystems of the tests
+	"ceph-mon", "ceph-mgr", "ceph-mgr-modules-core", "ceph-osd", "ceph-mds", "ceph-common",
+	"ceph-fuse", "fuse3",
 }
 
 // Missing says which programs this machine lacks; empty when none.
@@ -38,7 +36,7 @@ func Missing() string {
 		return ""
 	}
 	return fmt.Sprintf(
-		"no Ceph on this machine, or no filesystems for its tests (%s missing): run make test-ceph as root, or install %s",
+		"no Ceph on this machine (%s missing): run make test-ceph as root, or install %s",
 		strings.Join(missing, ", "),
 		strings.Join(Packages, " "),
 	)
@@ -93,15 +91,12 @@ func (c *Cluster) path(elements ...string) string {
 
 func (c *Cluster) start(ctx context.Context) error {
 	fsid, osd := newUUID(), newUUID()
-	for _, folder := range []string{"mon", "mgr", "mds", "osd", "run", "log", "clients"} {
+	for _, folder := range []string{"mon", "mgr", "mds", "osd", "run", "log"} {
 		if err := os.MkdirAll(c.path(folder), 0o700); err != nil {
 			return err
 		}
 	}
 	if err := os.WriteFile(c.path("ceph.conf"), []byte(conf(c.dir, fsid, c.address)), 0o600); err != nil {
-		return err
-	}
-	if err := os.WriteFile(c.path("clients", "ceph.conf"), []byte(clientConf(c.address)), 0o600); err != nil {
 		return err
 	}
 	if err := c.makeKeys(ctx); err != nil {
@@ -210,9 +205,8 @@ func (c *Cluster) until(ctx context.Context, wanted string, arguments ...string)
 	}
 }
 
-// ConfDir is a folder with the configuration of this cluster, named ceph, as
-// users have it.
-func (c *Cluster) ConfDir() string { return c.path("clients") }
+// Address is that of the monitor.
+func (c *Cluster) Address() string { return c.address }
 
 // AddPool makes a pool for images.
 func (c *Cluster) AddPool(ctx context.Context, name string) error {

@@ -71,11 +71,6 @@ func conf(dir, fsid, address string) string {
 	return b.String()
 }
 
-// clientConf is what a user needs: where the cluster is, and nothing else.
-func clientConf(address string) string {
-	return "[global]\nmon host = " + address + "\n[client]\nadmin socket =\nlog file =\n"
-}
-
 // freePorts asks the kernel for two ports.
 func freePorts() (first, second int, err error) {
 	var ports [2]int

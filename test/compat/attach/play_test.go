@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/names"
 )
 
 // play is one scenario on one side. Nodes, volumes and pods have its name as a prefix.
@@ -228,9 +228,11 @@ func (p *play) bind(name string) error {
 	if err != nil {
 		return err
 	}
+	// Patches, since a controller can write the objects meanwhile.
+	claimBefore, pvBefore := client.MergeFrom(claim.DeepCopy()), client.MergeFrom(pv.DeepCopy())
 	claim.Status.Phase, claim.Status.AccessModes, claim.Status.Capacity = corev1.ClaimBound, pv.Spec.AccessModes, pv.Spec.Capacity
 	pv.Status.Phase = corev1.VolumeBound
-	return errors.Join(p.api.Status().Update(p.ctx, claim), p.api.Status().Update(p.ctx, pv))
+	return errors.Join(p.api.Status().Patch(p.ctx, claim, claimBefore), p.api.Status().Patch(p.ctx, pv, pvBefore))
 }
 
 // pod creates a pod; "terminate P" has one that runs be deleted and stay.

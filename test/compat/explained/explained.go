@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/explain"
-	"github.com/purser-csi/purser/internal/core/verdict"
-	"github.com/purser-csi/purser/internal/world/inventory"
+	"github.com/purser-csi/purser/internal/explain/inventory"
+	explain "github.com/purser-csi/purser/internal/explain/rules"
+	"github.com/purser-csi/purser/internal/verdict"
 	"github.com/purser-csi/purser/test/compat/record"
 )
 
@@ -88,8 +88,8 @@ func missing(r explain.Report) (all []string) {
 		switch {
 		case f.WaitsFor == "" || f.Actor == "":
 			all = append(all, fmt.Sprintf("%s does not say what it waits for, or who has to act", f.Reason))
-		case verdict.Describe(f.Reason).Meaning == "":
-			all = append(all, fmt.Sprintf("the reason %q has no page", f.Reason))
+		case !verdict.IsDocumented(f.Reason):
+			all = append(all, fmt.Sprintf("the reason %q has no section in docs/reasons.md", f.Reason))
 		case f.Actor != explain.Itself && len(f.Fix) == 0:
 			all = append(all, fmt.Sprintf("%s has to be mended by the %s, and does not say how", f.Reason, f.Actor))
 		}

@@ -6,8 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/purser-csi/purser/internal/core/explain"
-	"github.com/purser-csi/purser/internal/core/verdict"
+	explain "github.com/purser-csi/purser/internal/explain/rules"
+	"github.com/purser-csi/purser/internal/verdict"
 	"github.com/purser-csi/purser/test/compat/record"
 )
 
@@ -39,7 +39,7 @@ func TestMissing(t *testing.T) {
 		"unknown":        {explain.Report{State: explain.Unknown, Summary: "no such"}, "cannot tell"},
 		"no finding":     {explain.Report{State: explain.Stuck, Summary: "s"}, "without a finding"},
 		"no sentence":    {stuck(explain.Finding{Reason: verdict.ClassMissing, Actor: explain.User}), "waits for"},
-		"no page":        {stuck(explain.Finding{Reason: "Unheard", Actor: explain.User, WaitsFor: "w"}), "no page"},
+		"no section":     {stuck(explain.Finding{Reason: "Unheard", Actor: explain.User, WaitsFor: "w"}), "no section"},
 		"no fix":         {stuck(explain.Finding{Reason: verdict.ClassMissing, Actor: explain.User, WaitsFor: "w"}), "how"},
 		"goes on itself": {stuck(explain.Finding{Reason: verdict.ClassMissing, Actor: explain.Itself, WaitsFor: "w"}), ""},
 		"well":           {explain.Report{State: explain.Well, Summary: "s"}, ""},

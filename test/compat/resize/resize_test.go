@@ -83,7 +83,7 @@ func load(t *testing.T) []scenario.Scenario {
 }
 
 // some is the part that is played unless COMPAT=whole.
-var some = regexp.MustCompile(`^(expand-(by|node-s|out|recovers|uncertain-then|in-use|start-f|zero)|modify-(to|late|inf|uncertain-then))`)
+var some = regexp.MustCompile(`^(expand-(by|node-s|out|recovers|uncertain-then|in-use|start-f|zero|size)|modify-(to|late|inf|uncertain-then))`)
 
 func TestScenarios(t *testing.T) {
 	bin, err := stage.Bin()

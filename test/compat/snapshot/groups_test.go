@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/names"
 )
 
 // groupScenarios are about snapshots of groups of volumes (section 12 of the rows).

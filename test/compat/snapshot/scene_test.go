@@ -23,7 +23,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/names"
 	"github.com/purser-csi/purser/test/compat/outcome"
 	"github.com/purser-csi/purser/test/compat/record"
 )

@@ -13,7 +13,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
 	"golang.org/x/term"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/purser-csi/purser/test/e2e/life"
 	"github.com/purser-csi/purser/test/e2e/stage"
@@ -22,6 +24,7 @@ import (
 func main() { os.Exit(run()) }
 
 func run() int {
+	ctrllog.SetLogger(logr.Discard()) // the demo narrates what its clients do
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := perform(ctx)

@@ -14,6 +14,7 @@ import (
 
 	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -97,7 +98,7 @@ func (s *Stage) connect() error {
 	scheme := k8sruntime.NewScheme()
 	err = errors.Join(
 		corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme), rbacv1.AddToScheme(scheme), snapshotv1.AddToScheme(scheme),
-		groupv1.AddToScheme(scheme),
+		groupv1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme),
 	)
 	if err != nil {
 		return fmt.Errorf("scheme: %w", err)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
@@ -41,12 +42,35 @@ func answer(into, from client.Object, err error) error {
 
 // Get implements client.Reader.
 func (c Client) Get(_ context.Context, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+	if partial, is := o.(*metav1.PartialObjectMetadata); is {
+		return c.getMetadata(key, partial)
+	}
 	st := strategyFor(o)
 	if st == nil {
 		return errUnknownKind
 	}
 	found, err := c.server.get(st, key)
 	return answer(o, found, err)
+}
+
+// getMetadata reads the metadata of an object of the kind that into names.
+func (c Client) getMetadata(key client.ObjectKey, into *metav1.PartialObjectMetadata) error {
+	for _, st := range strategies {
+		if st.kind != into.GroupVersionKind() {
+			continue
+		}
+		found, err := c.server.get(st, key)
+		if err != nil {
+			return err
+		}
+		accessor, err := meta.Accessor(found)
+		if err != nil {
+			return err
+		}
+		into.ObjectMeta = meta.AsPartialObjectMetadata(accessor).ObjectMeta
+		return nil
+	}
+	return errUnknownKind
 }
 
 // List implements client.Reader, for whole namespaces.

@@ -19,6 +19,7 @@ func (d *Driver) Published() (all []Publication) {
 // volume: the caller must not violate the access mode. check is called with the state before the
 // effect.
 func (d *Driver) Publish(ctx context.Context, p Publication, f Fault, check func(before []Publication)) error {
+	d.arrives("ControllerPublishVolume", p.Volume, p.Node)
 	return d.run(ctx, p.Volume+"@"+p.Node, f, func() error {
 		check(d.Published())
 		d.mu.Lock()
@@ -30,6 +31,7 @@ func (d *Driver) Publish(ctx context.Context, p Publication, f Fault, check func
 
 // Unpublish is ControllerUnpublishVolume with a script.
 func (d *Driver) Unpublish(ctx context.Context, p Publication, f Fault, check func(before []Publication)) error {
+	d.arrives("ControllerUnpublishVolume", p.Volume, p.Node)
 	return d.run(ctx, p.Volume+"@"+p.Node, f, func() error {
 		check(d.Published())
 		d.mu.Lock()

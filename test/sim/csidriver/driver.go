@@ -74,11 +74,14 @@ type Driver struct {
 	// SourceGoes says that the source of each volume is gone when DeleteVolume is first called for the
 	// volume: that call fails, and CreateVolume of this name is refused from then on.
 	SourceGoes bool
+	// Calling is called with each call that arrives, also one that is refused; may be nil.
+	Calling func(call string)
 	// Deleting is called for each volume right before it is deleted; may be nil.
 	Deleting func(id string)
 
 	mu      sync.Mutex
 	down    bool
+	gone    bool
 	full    map[string]bool    // by node
 	volumes map[string]*Volume // by name
 	busy    map[string]bool    // by name
@@ -165,6 +168,7 @@ func (d *Driver) nameFor(request *csi.CreateVolumeRequest) string {
 func (d *Driver) Create(ctx context.Context, request *csi.CreateVolumeRequest, f Fault) (*csi.CreateVolumeResponse,
 	error,
 ) {
+	d.arrives("CreateVolume", request.GetName())
 	var made *Volume
 	err := d.run(ctx, d.nameFor(request), f, func() (err error) {
 		made, err = d.create(request, f.Shape)
@@ -208,14 +212,35 @@ func (d *Driver) Down(down bool) {
 	d.down = down
 }
 
+// Unreachable makes each call fail without an effect, or work again.
+func (d *Driver) Unreachable(gone bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.gone = gone
+}
+
+func (d *Driver) isGone() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.gone
+}
+
 func (d *Driver) isDown() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.down
 }
 
+// arrives reports a call.
+func (d *Driver) arrives(method string, arguments ...string) {
+	if d.Calling != nil {
+		d.Calling(method + " " + strings.Join(arguments, " "))
+	}
+}
+
 // Delete is DeleteVolume with a script.
 func (d *Driver) Delete(ctx context.Context, id string, f Fault) error {
+	d.arrives("DeleteVolume", id)
 	if d.isDown() {
 		return status.Error(codes.FailedPrecondition, "the backend is down")
 	}
@@ -239,6 +264,9 @@ func (d *Driver) sourceGoes(name string) bool {
 
 // run applies the fault of a call: its latency, its effect and its answer.
 func (d *Driver) run(ctx context.Context, name string, f Fault, work func() error) error {
+	if d.isGone() {
+		return status.Error(codes.Unavailable, "there is no driver")
+	}
 	if !d.begin(name) {
 		return status.Error(codes.Aborted, "an operation for this volume is under way")
 	}

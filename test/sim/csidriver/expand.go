@@ -1,6 +1,9 @@
 package csidriver
 
-import "context"
+import (
+	"context"
+	"strconv"
+)
 
 // Expansion is a ControllerExpandVolume call.
 type Expansion struct {
@@ -30,6 +33,7 @@ func (d *Driver) SetSize(id string, bytes int64) {
 // Expand is ControllerExpandVolume with a script. allow is called before the effect; its error is
 // the answer.
 func (d *Driver) Expand(ctx context.Context, e Expansion, f Fault, allow func() error) error {
+	d.arrives("ControllerExpandVolume", e.Volume, strconv.FormatInt(e.Bytes, 10))
 	return d.run(ctx, e.Volume, f, func() error {
 		if err := allow(); err != nil {
 			return err

@@ -44,6 +44,7 @@ func (d *Driver) SetClass(id, class string) {
 // Modify is ControllerModifyVolume with a script. allow is called before the effect; its error is
 // the answer.
 func (d *Driver) Modify(ctx context.Context, m Modification, f Fault, allow func() error) error {
+	d.arrives("ControllerModifyVolume", m.Volume, m.Class)
 	return d.run(ctx, m.Volume, f, func() error {
 		if err := allow(); err != nil {
 			return err

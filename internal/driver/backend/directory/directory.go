@@ -2,7 +2,6 @@ package directory
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/fault"
+	"github.com/purser-csi/purser/internal/driver/reserve"
 	"github.com/purser-csi/purser/internal/mount"
 	"golang.org/x/sys/unix"
 )
@@ -28,6 +28,7 @@ type Backend struct {
 	temp        string
 	trash       string
 	mountsBelow func(dir string) ([]string, error)
+	reserve     *reserve.Reserve
 }
 
 var (
@@ -38,7 +39,7 @@ var (
 	_ backend.UsageReader = (*Backend)(nil)
 	_ backend.Recoverer   = (*Backend)(nil)
 	_ backend.Checker     = (*Backend)(nil)
-	_ backend.Local       = (*Backend)(nil)
+	_ backend.Reserved    = (*Backend)(nil)
 )
 
 // New describes a backend. Nothing is made on disk before Recover.
@@ -54,6 +55,7 @@ func New(config Config) (*Backend, error) {
 		temp:        filepath.Join(config.StateDir, "temp"),
 		trash:       filepath.Join(config.StateDir, "trash"),
 		mountsBelow: config.MountsBelow,
+		reserve:     reserve.New(config.StateDir),
 	}, nil
 }
 
@@ -61,21 +63,25 @@ func New(config Config) (*Backend, error) {
 func (b *Backend) CheckCapability(c backend.Capability) error {
 	switch {
 	case c.Type != backend.Mount:
-		return fault.Invalid.Errorf("access_type %s: a directory cannot be a block device; ask for a mount volume", c.Type)
+		return fault.Invalid.Errorf(
+			"access_type %s: a directory cannot be a block device; ask for a mount volume", c.Type,
+		)
 	case c.FSType != "":
 		return fault.Invalid.Errorf(
-			"mount.fs_type %q: a directory has no filesystem of its own; leave fs_type empty (no csi.storage.k8s.io/fstype in the storage class)",
+			"mount.fs_type %.128q: a directory has no filesystem of its own; leave fs_type empty (no "+
+				"csi.storage.k8s.io/fstype in the storage class)",
 			c.FSType,
 		)
 	case len(c.MountFlags) > 0:
 		// The flags are not repeated: they may be sensitive.
 		return fault.Invalid.Errorf(
-			"mount.mount_flags: %d given, but a directory is not mounted with options of its own; remove mountOptions from the storage class",
+			"mount.mount_flags: %d given, but a directory is not mounted with options of its own; remove "+
+				"mountOptions from the storage class",
 			len(c.MountFlags),
 		)
 	case c.MountGroup != "":
 		return fault.Invalid.Errorf(
-			"mount.volume_mount_group %q: not supported (VOLUME_MOUNT_GROUP is not advertised); leave it empty",
+			"mount.volume_mount_group %.128q: not supported (VOLUME_MOUNT_GROUP is not advertised); leave it empty",
 			c.MountGroup,
 		)
 	default:
@@ -90,13 +96,10 @@ func (b *Backend) CheckParameters(parameters map[string]string) error {
 	}
 	keys := slices.Sorted(maps.Keys(parameters))
 	return fault.Invalid.Errorf(
-		"parameters: unknown keys %q; directory volumes take no parameters, remove them from the storage class",
+		"parameters: unknown keys %.128q; directory volumes take no parameters, remove them from the storage class",
 		keys,
 	)
 }
-
-// IsLocal implements backend.Local: no other node sees the directories.
-func (b *Backend) IsLocal() bool { return true }
 
 // Check implements backend.Checker. It asks instead of writing: probes are
 // frequent, and a full disk is no reason to restart the driver.
@@ -109,11 +112,14 @@ func (b *Backend) Check(context.Context) error {
 	return nil
 }
 
+// Reserve implements backend.Reserved.
+func (b *Backend) Reserve() *reserve.Reserve { return b.reserve }
+
 func (b *Backend) path(id backend.ID) string { return filepath.Join(b.volumes, id.String()) }
 
 // classify gives an error of the filesystem the kind that callers react to.
 func classify(doing string, err error) error {
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+	if reserve.IsFull(err) {
 		return fault.Exhausted.Errorf("%s: %w; free some space or move the state directory", doing, err)
 	}
 	return fault.Internal.Errorf("%s: %w", doing, err)

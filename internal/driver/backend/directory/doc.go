@@ -8,6 +8,7 @@
 //	STATE/volumes/<id>/data/         the content
 //	STATE/temp/                      volumes under construction
 //	STATE/trash/                     volumes under destruction
+//	STATE/reserve/                   see package reserve
 //
 // A volume exists from the moment its directory is renamed from temp to
 // volumes until the moment it is renamed to trash. STATE/volumes holds

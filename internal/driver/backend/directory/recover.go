@@ -13,7 +13,7 @@ import (
 // driver had half created or half deleted.
 func (b *Backend) Recover(ctx context.Context) error {
 	for _, dir := range []string{b.volumes, b.temp, b.trash} {
-		if err := os.MkdirAll(dir, ownMode); err != nil {
+		if err := b.reserve.Do(func() error { return os.MkdirAll(dir, ownMode) }); err != nil {
 			return fmt.Errorf("make the state directory: %w", err)
 		}
 	}
@@ -21,6 +21,9 @@ func (b *Backend) Recover(ctx context.Context) error {
 		if err := b.sweep(ctx, dir); err != nil {
 			return err
 		}
+	}
+	if _, err := b.reserve.Make(); err != nil {
+		logr.FromContextOrDiscard(ctx).Error(err, "The reserve for deletions in a full pool is missing")
 	}
 	return nil
 }

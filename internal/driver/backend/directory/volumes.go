@@ -35,6 +35,9 @@ func (b *Backend) Create(ctx context.Context, r backend.Request) (backend.Volume
 		Capabilities:  r.Capabilities,
 		Parameters:    r.Parameters,
 	}
+	if err := b.reserve.Admit(); err != nil {
+		return backend.Volume{}, fault.KindOf(err).Errorf("create volume %s: %w", r.ID, err)
+	}
 	if err := b.build(volume); err != nil {
 		return backend.Volume{}, classify("create volume "+r.ID.String(), err)
 	}
@@ -118,30 +121,18 @@ func (b *Backend) Delete(ctx context.Context, id backend.ID) error {
 	return nil
 }
 
-// discard renames the volume to trash, so that it disappears in one step, and then removes the
-// files. The next start removes the rest of a failed removal.
+// discard removes the volume. The next start removes the rest of a failed removal.
 func (b *Backend) discard(ctx context.Context, id backend.ID) error {
-	// A directory of its own, because an earlier removal of a volume with
-	// the same name may be unfinished.
-	trash, err := os.MkdirTemp(b.trash, id.String()+"-*")
+	left, err := b.reserve.Discard(b.path(id), b.trash, metadataFile)
 	if err != nil {
 		return err
 	}
-	if err := durable.Rename(b.path(id), filepath.Join(trash, id.String())); err != nil {
-		return errors.Join(err, removeEmpty(trash))
+	log := logr.FromContextOrDiscard(ctx)
+	if left != nil {
+		log.Error(left, "The volume is deleted, but its files stay until the next start", "path", b.trash)
 	}
-	if err := os.RemoveAll(trash); err != nil {
-		logr.FromContextOrDiscard(ctx).
-			Error(err, "The volume is deleted, but its files stay until the next start", "path", trash)
-	}
-	return nil
-}
-
-// removeEmpty is not RemoveAll: if the failed rename did happen, the content is removed by the
-// sweep.
-func removeEmpty(dir string) error {
-	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if _, err := b.reserve.Make(); err != nil {
+		log.Error(err, "The reserve for deletions in a full pool is missing")
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
-	"github.com/purser-csi/purser/internal/driver/background"
 )
 
 // inBackground runs an operation that can take longer than its caller waits: an mkfs, an e2fsck or
@@ -20,11 +19,11 @@ func inBackground[T any](
 ) (T, error) {
 	e := taskOf(what, id)
 	e.Request = fmt.Sprintf("%+v", request)
-	return background.Do(ctx, b.tasks, e, work)
+	return Do(ctx, b.tasks, e, work)
 }
 
-func taskOf(what string, id backend.ID) background.Task {
-	return background.Task{Key: what + " " + id.String(), Doing: fmt.Sprintf("%s %q", what, id)}
+func taskOf(what string, id backend.ID) Task {
+	return Task{Key: what + " " + id.String(), Doing: fmt.Sprintf("%s %q", what, id)}
 }
 
 const (

@@ -12,10 +12,11 @@ import (
 	"time"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
-	"github.com/purser-csi/purser/internal/driver/backend/loopfile/pool"
+
+	"golang.org/x/sys/unix"
+
 	"github.com/purser-csi/purser/internal/driver/fault"
 	"github.com/purser-csi/purser/internal/driver/filesystem"
-	"golang.org/x/sys/unix"
 )
 
 // impatiently calls with a deadline that ends before the work does.
@@ -33,7 +34,7 @@ func slowPool(t *testing.T) (r *rig, let chan struct{}, copies *int) {
 	r = poolRig(t, filesystem.Ext4, 256*mebi, Config{})
 	let, copies = make(chan struct{}), new(int)
 	look := r.space.Look
-	r.space.Look = func() (pool.Disk, error) {
+	r.space.Look = func() (Disk, error) {
 		<-let
 		*copies++ // under the lock of the free space
 		return look()

@@ -7,9 +7,10 @@ import (
 
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile/image"
-	"github.com/purser-csi/purser/internal/driver/backend/loopfile/pool"
-	"github.com/purser-csi/purser/internal/driver/fault"
+
 	"golang.org/x/sys/unix"
+
+	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
 // measureEvery is how old the measured sizes of images may be. Pods write at any time.
@@ -19,12 +20,12 @@ const measureEvery = 5 * time.Second
 func (b *Backend) volumeEntry(id backend.ID) string   { return b.volumeDir(id) }
 func (b *Backend) snapshotEntry(id backend.ID) string { return b.snapshotDir(id) }
 
-func (b *Backend) disk() (pool.Disk, error) {
+func (b *Backend) disk() (Disk, error) {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(b.volumes, &stat); err != nil {
-		return pool.Disk{}, fault.Unready.Errorf("measure the pool at %s: %w", b.volumes, err)
+		return Disk{}, fault.Unready.Errorf("measure the pool at %s: %w", b.volumes, err)
 	}
-	return pool.Disk{
+	return Disk{
 		Free: int64(stat.Bavail) * stat.Frsize,
 		Used: int64(stat.Blocks-stat.Bfree) * stat.Frsize,
 	}, nil
@@ -38,6 +39,16 @@ func (b *Backend) Available(context.Context) (int64, error) {
 	}
 	b.remeasure()
 	return b.promises.Left(disk, b.config.OverCommit), nil
+}
+
+// Promised implements backend.Promiser.
+func (b *Backend) Promised() (bytes, left int64, err error) {
+	disk, err := b.disk()
+	if err != nil {
+		return 0, 0, err
+	}
+	b.remeasure()
+	return b.promises.Total(), b.promises.Left(disk, b.config.OverCommit), nil
 }
 
 // LeastSize implements backend.Sized.
@@ -72,7 +83,7 @@ func (b *Backend) account(entry string) {
 		b.promises.Remove(entry)
 		return
 	}
-	e := pool.Entry{Promised: max(space.Size, space.Allocated), Allocated: space.Allocated}
+	e := Entry{Promised: max(space.Size, space.Allocated), Allocated: space.Allocated}
 	if filepath.Dir(entry) != b.volumes {
 		e.Promised = space.Allocated
 	}

@@ -61,7 +61,8 @@ func (b *Backend) copyVolumes(ctx context.Context, all []copying) (image.Method,
 		}
 		if len(all) > 1 {
 			return image.Full, fault.InUse.Errorf(
-				"volume %q is in use as a block device, and nothing can keep its pod from writing while the others are copied; unstage it first",
+				"volume %q is in use as a block device, and nothing can keep its pod from writing while the others "+
+					"are copied; unstage it first",
 				c.volume,
 			)
 		}
@@ -112,7 +113,7 @@ func (b *Backend) settleUnused(ctx context.Context, id backend.ID) error {
 	}
 	wishes, err := m.settings()
 	if err != nil {
-		return damaged("volume", id, volumeFile, err)
+		return backend.Damaged("volume", id, volumeFile, err)
 	}
 	return b.settle(ctx, id, wishes)
 }
@@ -126,7 +127,8 @@ func (b *Backend) copyDevice(c copying) (image.Method, error) {
 	err := c.source.Share(c.to)
 	if image.CannotShare(err) {
 		return image.Full, fault.InUse.Errorf(
-			"volume %q is in use as a block device, and this pool cannot copy it in one step (xfs and btrfs can); unstage it first",
+			"volume %q is in use as a block device, and this pool cannot copy it in one step (xfs and btrfs can); "+
+				"unstage it first",
 			c.volume,
 		)
 	}
@@ -184,7 +186,8 @@ func (b *Backend) tooLong(all []copying) error {
 		}
 	}
 	return fault.InUse.Errorf(
-		"volume %q is in use, and to copy it takes longer than its pods may be kept waiting (%s); unstage it first, or keep the volumes on xfs or btrfs, which copy in milliseconds",
+		"volume %q is in use, and to copy it takes longer than its pods may be kept waiting (%s); unstage it first, "+
+			"or keep the volumes on xfs or btrfs, which copy in milliseconds",
 		strings.Join(mounted, " "),
 		b.config.FreezeBound,
 	)

@@ -62,7 +62,7 @@ func TestDataSurvives(t *testing.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		if got, err := r.GetSnapshot(r.Context(), s.ID); err != nil || got != s || !s.Ready || s.SizeBytes != bytes {
+		if got, err := r.GetSnapshot(r.Context(), s.ID); err != nil || got != s || s.SizeBytes != bytes {
 			r.Errorf("GetSnapshot = %+v, %v, want %+v", got, err, s)
 		}
 		write(r.TB, source, "second", some)

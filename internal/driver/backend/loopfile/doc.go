@@ -19,10 +19,14 @@
 //	STATE/frozen/<id>                  a freeze that must be undone
 //	STATE/temp/                        under construction
 //	STATE/trash/                       under destruction
+//	STATE/reserve/                     see package reserve
 //
 // A volume, snapshot or group exists from the moment its directory is renamed from
 // temp until it is renamed to trash. Nothing but the image says how large a
 // volume is, and nothing but its superblock whether it has a filesystem.
+//
+// Work such as an mkfs goes on after its caller was cancelled ([Runner]), and the retried call gets the
+// result; started again with each retry, it would never end.
 //
 // What is staged is kept open: a bind mount of a device node does not keep the
 // loop device, and its number would be given to another image.

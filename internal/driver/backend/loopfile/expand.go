@@ -2,6 +2,7 @@ package loopfile
 
 import (
 	"context"
+	"path/filepath"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile/image"
@@ -27,7 +28,7 @@ func (b *Backend) Expand(ctx context.Context, id backend.ID, size backend.Range)
 	}
 	space, err := image.Measure(b.imageOf(id))
 	if err != nil {
-		return backend.Expansion{}, damaged("volume", id, imageFile, err)
+		return backend.Expansion{}, backend.Damaged("volume", id, imageFile, err)
 	}
 	e := backend.Expansion{CapacityBytes: space.Size, NodeMustExpand: m.Filesystem != filesystem.Nothing}
 	if size.Limit > 0 && space.Size > size.Limit {
@@ -48,7 +49,23 @@ func (b *Backend) Expand(ctx context.Context, id backend.ID, size backend.Range)
 		}
 		e.CapacityBytes = bytes
 	}
+	if err := b.writeAsked(id, m, size.Required, e.CapacityBytes); err != nil {
+		return e, err
+	}
 	return e, b.growDevice(id)
+}
+
+// writeAsked records a request that was rounded up to the size of the volume. A repeated call finds
+// the volume large enough and writes it too.
+func (b *Backend) writeAsked(id backend.ID, m volumeMetadata, asked, bytes int64) error {
+	if asked == m.Asked || backend.LeastRequest(bytes, asked, roundedUp(asked, m.Filesystem)) == 0 {
+		return nil
+	}
+	m.Asked = asked
+	if err := backend.WriteJSON(filepath.Join(b.volumeDir(id), volumeFile), b.temp, m); err != nil {
+		return classify("expand volume "+id.String(), err)
+	}
+	return nil
 }
 
 // chooseGrown returns the new size, which depends on the filesystem in the image: an empty image
@@ -57,7 +74,7 @@ func (b *Backend) chooseGrown(id backend.ID, m volumeMetadata, size backend.Rang
 	if m.Filesystem != filesystem.Nothing {
 		content, err := filesystem.Probe(b.imageOf(id))
 		if err != nil {
-			return 0, damaged("volume", id, imageFile, err)
+			return 0, backend.Damaged("volume", id, imageFile, err)
 		}
 		if size, err = whenGrown(size, content.Type, have); err != nil {
 			return 0, err
@@ -69,7 +86,11 @@ func (b *Backend) chooseGrown(id backend.ID, m volumeMetadata, size backend.Rang
 func (b *Backend) enlarge(id backend.ID, m volumeMetadata, bytes int64) error {
 	wishes, err := m.settings()
 	if err != nil {
-		return damaged("volume", id, volumeFile, err)
+		return backend.Damaged("volume", id, volumeFile, err)
+	}
+	// The filesystem of the volume needs room for its new part, and ext4 for what undoes the growth.
+	if err := b.reserve.Admit(); err != nil {
+		return classify("expand volume "+id.String(), err)
 	}
 	if err := b.promise(b.volumeEntry(id), bytes, wishes); err != nil {
 		return err
@@ -81,7 +102,7 @@ func (b *Backend) enlarge(id backend.ID, m volumeMetadata, bytes int64) error {
 	} else {
 		err = image.Resize(b.imageOf(id), bytes)
 	}
-	return classify("expand volume "+id.String(), err)
+	return b.classify("expand volume "+id.String(), err)
 }
 
 // enlargeThick reserves the space before it raises the size: after an interruption at any step, a
@@ -106,7 +127,7 @@ func (b *Backend) growDevice(id backend.ID) error {
 	if err != nil || device == nil {
 		return err
 	}
-	return classify("expand volume "+id.String(), device.Grow())
+	return b.classify("expand volume "+id.String(), device.Grow())
 }
 
 // NodeExpand implements backend.NodeExpander.
@@ -124,7 +145,7 @@ func (b *Backend) NodeExpand(ctx context.Context, e backend.NodeExpansion) (int6
 	}
 	space, err := image.Measure(b.imageOf(e.Volume))
 	if err != nil {
-		return 0, damaged("volume", e.Volume, imageFile, err)
+		return 0, backend.Damaged("volume", e.Volume, imageFile, err)
 	}
 	if e.Size.Required > space.Size {
 		return 0, fault.OutOfRange.Errorf(
@@ -151,7 +172,7 @@ func (b *Backend) NodeExpand(ctx context.Context, e backend.NodeExpansion) (int6
 	if err == nil && r.Access == backend.Mount {
 		err = b.growMounted(e.Volume, device, *r)
 	}
-	return space.Size, classify("expand volume "+e.Volume.String(), err)
+	return space.Size, b.classify("expand volume "+e.Volume.String(), err)
 }
 
 // growMounted expands a mounted filesystem to the size of its image.

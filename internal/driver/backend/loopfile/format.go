@@ -37,7 +37,8 @@ func mustMake(f finding, wanted filesystem.Type) (bool, error) {
 		return true, nil
 	default:
 		return false, fault.Incompatible.Errorf(
-			"it holds data that is no %s; it was used as a block device, or is damaged. It is not formatted; use it as a block device, or delete it",
+			"it holds data that is no %s; it was used as a block device, or is damaged. It is not formatted; use it "+
+				"as a block device, or delete it",
 			wanted,
 		)
 	}
@@ -109,12 +110,12 @@ func (b *Backend) undo(ctx context.Context, id backend.ID, undo string) error {
 	size := space.Size
 	var earlier int64
 	// One that is larger is of an earlier attempt.
-	if err := readJSON(kept, &earlier); err == nil {
+	if err := backend.ReadJSON(kept, &earlier); err == nil {
 		size = max(size, earlier)
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if err := writeJSON(kept, b.temp, size); err != nil {
+	if err := backend.WriteJSON(kept, b.temp, size); err != nil {
 		return err
 	}
 	if err := filesystem.Undo(ctx, path, undo); err != nil {
@@ -136,6 +137,9 @@ func (b *Backend) undo(ctx context.Context, id backend.ID, undo string) error {
 // volume would be erased.
 func (b *Backend) format(ctx context.Context, id backend.ID, t filesystem.Type, wishes settings) error {
 	path, mark := b.imageOf(id), b.formattingPath(id)
+	if err := b.reserve.Admit(); err != nil {
+		return err
+	}
 	if err := os.WriteFile(mark, nil, 0o600); err != nil {
 		return err
 	}

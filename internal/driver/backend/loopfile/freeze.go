@@ -113,11 +113,22 @@ func (b *Backend) beginFreeze(ctx context.Context) (f *freeze, finish func() (ca
 const endingBound = 5 * time.Second
 
 // Close implements backend.Closer: it thaws all volumes, since otherwise their pods would wait for
-// a program that has ended, and cancels background work.
+// a program that has ended, cancels background work, and closes the devices.
 func (b *Backend) Close() error {
 	err := b.freezes.stop()
 	b.tasks.End(endingBound)
+	b.releaseDevices()
 	return err
+}
+
+// releaseDevices closes the devices, as the end of the process does: what is staged stays attached.
+func (b *Backend) releaseDevices() {
+	b.devicesLock.Lock()
+	defer b.devicesLock.Unlock()
+	for id, device := range b.devices {
+		_ = device.Release()
+		delete(b.devices, id)
+	}
 }
 
 func (z *freezes) stop() error {
@@ -143,7 +154,8 @@ func (b *Backend) thawAll(ctx context.Context) error {
 		if err := b.thawLeft(entry.Name()); err != nil {
 			log.Error(
 				err,
-				"A freeze of an earlier run could not be undone; thaw what is mounted of the volume with fsfreeze --unfreeze",
+				"A freeze of an earlier run could not be undone; thaw what is mounted of the volume with fsfreeze "+
+					"--unfreeze",
 			)
 			continue
 		}

@@ -10,10 +10,11 @@ import (
 
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile/image"
-	"github.com/purser-csi/purser/internal/driver/backend/loopfile/pool"
+
+	"golang.org/x/sys/unix"
+
 	"github.com/purser-csi/purser/internal/driver/fault"
 	"github.com/purser-csi/purser/internal/driver/filesystem"
-	"golang.org/x/sys/unix"
 )
 
 // elsewhere is a folder on another filesystem, which can be frozen without
@@ -120,8 +121,8 @@ func TestACopyThatTookTooLongIsNotTriedAgain(t *testing.T) {
 	v := r.create(request("vol", mountOf(filesystem.Ext4), 16*mebi))
 	at := r.stage(v.ID, mountOf(""))
 	look := r.space.Look
-	r.space.Look = func() (pool.Disk, error) { // the copy begins, and its time is over
-		return pool.Disk{}, r.endAll(errTooLong)
+	r.space.Look = func() (Disk, error) { // the copy begins, and its time is over
+		return Disk{}, r.endAll(errTooLong)
 	}
 	if _, err := r.snapshot("snap", v.ID); !fault.InUse.Is(err) {
 		t.Fatalf("%v, want in use", err)

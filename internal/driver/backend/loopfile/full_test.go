@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/moby/sys/mountinfo"
+
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile/image"
-	"github.com/purser-csi/purser/internal/driver/backend/loopfile/pool"
+
+	"golang.org/x/sys/unix"
+
 	"github.com/purser-csi/purser/internal/driver/fault"
 	"github.com/purser-csi/purser/internal/driver/filesystem"
-	"golang.org/x/sys/unix"
 )
 
 // fill writes until there is no room.
@@ -211,7 +213,7 @@ func TestACopyThatDoesNotFit(t *testing.T) {
 	before := r.free()
 	least := before
 	watched := r.space.Look
-	r.space.Look = func() (pool.Disk, error) {
+	r.space.Look = func() (Disk, error) {
 		disk, err := watched()
 		least = min(least, disk.Free)
 		return disk, err
@@ -261,7 +263,7 @@ func TestAThickVolumeGrowsWithItsSpaceOrNot(t *testing.T) {
 	v := r.create(q)
 	// Another call was faster, and took the checked room.
 	look := r.space.Look
-	r.space.Look = func() (pool.Disk, error) { return pool.Disk{Free: 1 << 40, Used: 1}, nil }
+	r.space.Look = func() (Disk, error) { return Disk{Free: 1 << 40, Used: 1}, nil }
 	for range 2 {
 		if _, err := r.Expand(t.Context(), v.ID, backend.Range{Required: 800 * mebi}); !fault.Exhausted.Is(err) {
 			t.Errorf("%v, want exhausted", err)

@@ -50,6 +50,9 @@ func (b *Backend) createGroup(ctx context.Context, r backend.GroupRequest) (back
 			return backend.Group{}, err
 		}
 	}
+	if err := b.reserve.Admit(); err != nil {
+		return backend.Group{}, classify("create group snapshot "+r.ID.String(), err)
+	}
 	if err := b.promiseGroup(r); err != nil {
 		return backend.Group{}, err
 	}
@@ -78,7 +81,7 @@ func (b *Backend) promiseGroup(r backend.GroupRequest) error {
 	for _, source := range r.Sources {
 		space, err := image.Measure(b.imageOf(source))
 		if err != nil {
-			return damaged("volume", source, imageFile, err)
+			return backend.Damaged("volume", source, imageFile, err)
 		}
 		if err := b.promise(b.memberDir(r, source), space.Allocated, settings{}); err != nil {
 			for _, source := range r.Sources {
@@ -108,16 +111,20 @@ func (b *Backend) buildGroup(ctx context.Context, r backend.GroupRequest) error 
 func (b *Backend) fillGroup(ctx context.Context, dir string, r backend.GroupRequest) error {
 	created := time.Now().UTC()
 	var all []copying
-	for _, source := range r.Sources {
+	for i, source := range r.Sources {
 		in := filepath.Join(dir, filepath.Base(b.memberDir(r, source)))
 		if err := os.Mkdir(in, ownMode); err != nil {
 			return err
 		}
 		all = append(all, copying{volume: source, to: filepath.Join(in, imageFile)})
 		m := snapshotMetadata{
-			Format: metadataFormat, Name: member(r, source), Source: source.String(), Created: created, Group: r.ID.String(),
+			Format: backend.MetadataFormat, Name: member(r, source), Source: source.String(), Created: created,
+			Group: r.ID.String(),
 		}
-		if err := writeJSON(filepath.Join(in, snapshotFile), in, m); err != nil {
+		if i < len(r.SourceLeast) {
+			m.Least = r.SourceLeast[i]
+		}
+		if err := backend.WriteJSON(filepath.Join(in, snapshotFile), in, m); err != nil {
 			return err
 		}
 	}
@@ -131,25 +138,25 @@ func (b *Backend) fillGroup(ctx context.Context, dir string, r backend.GroupRequ
 			return err
 		}
 	}
-	return writeJSON(
+	return backend.WriteJSON(
 		filepath.Join(dir, groupFile),
 		dir,
-		groupMetadata{Format: metadataFormat, Name: r.Name, Created: created},
+		groupMetadata{Format: backend.MetadataFormat, Name: r.Name, Created: created},
 	)
 }
 
 // GetGroup implements backend.Grouper.
 func (b *Backend) GetGroup(ctx context.Context, id backend.ID) (backend.Group, error) {
 	var m groupMetadata
-	err := readJSON(filepath.Join(b.groupDir(id), groupFile), &m)
+	err := backend.ReadJSON(filepath.Join(b.groupDir(id), groupFile), &m)
 	if errors.Is(err, fs.ErrNotExist) && !exists(b.groupDir(id)) {
 		return backend.Group{}, fault.NotFound.Errorf("group snapshot %.128q does not exist", id)
 	}
 	if err == nil {
-		err = checkOwner(id, m.Format, m.Name)
+		err = backend.CheckOwner(id, m.Format, m.Name)
 	}
 	if err != nil {
-		return backend.Group{}, damaged("group snapshot", id, groupFile, err)
+		return backend.Group{}, backend.Damaged("group snapshot", id, groupFile, err)
 	}
 	members, err := idsIn(b.groupDir(id))
 	if err != nil {
@@ -181,7 +188,7 @@ func (b *Backend) DeleteGroup(ctx context.Context, id backend.ID) error {
 	if err != nil {
 		return err
 	}
-	if err := b.discard(ctx, b.groupDir(id)); err != nil {
+	if err := b.discard(ctx, b.groupDir(id), groupFile); err != nil {
 		return classify("delete group snapshot "+id.String(), err)
 	}
 	for _, member := range members {

@@ -62,7 +62,8 @@ func problemOf(device string, r record) (string, error) {
 		count, err := os.ReadFile(filepath.Join("/sys/fs/ext4", filepath.Base(device), "errors_count"))
 		if found := strings.TrimSpace(string(count)); err == nil && found != "0" {
 			return fmt.Sprintf(
-				"the kernel found %s errors in its filesystem; it is checked when it is staged the next time, so restart its pods",
+				"the kernel found %s errors in its filesystem; it is checked when it is staged the next time, so "+
+					"restart its pods",
 				found,
 			), nil
 		}

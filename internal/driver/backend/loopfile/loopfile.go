@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
-	"github.com/purser-csi/purser/internal/driver/backend/loopfile/pool"
-	"github.com/purser-csi/purser/internal/driver/background"
-	"github.com/purser-csi/purser/internal/driver/fault"
-	"github.com/purser-csi/purser/internal/loopdev"
+
 	"golang.org/x/sys/unix"
+
+	"github.com/purser-csi/purser/internal/driver/fault"
+	"github.com/purser-csi/purser/internal/driver/reserve"
+	"github.com/purser-csi/purser/internal/loopdev"
 )
 
 // The defaults of Config.
@@ -49,8 +50,8 @@ type Backend struct {
 	volumes, snapshots, groups, staged, frozen, temp, trash string
 
 	locks    volumeLocks
-	promises pool.Promises
-	space    pool.FreeSpace
+	promises Promises
+	space    FreeSpace
 	// measured is when the space of the images was last measured.
 	measuredLock sync.Mutex
 	measured     time.Time
@@ -60,30 +61,32 @@ type Backend struct {
 
 	freezes freezes
 	slow    slow
-	tasks   *background.Runner
+	tasks   *Runner
+	reserve *reserve.Reserve
 }
 
 var (
-	_ backend.Backend      = (*Backend)(nil)
-	_ backend.Lister       = (*Backend)(nil)
-	_ backend.Pool         = (*Backend)(nil)
-	_ backend.Sized        = (*Backend)(nil)
-	_ backend.Stager       = (*Backend)(nil)
-	_ backend.Snapshotter  = (*Backend)(nil)
-	_ backend.Grouper      = (*Backend)(nil)
-	_ backend.Surveyor     = (*Backend)(nil)
-	_ backend.Cloner       = (*Backend)(nil)
-	_ backend.Expander     = (*Backend)(nil)
-	_ backend.NodeExpander = (*Backend)(nil)
-	_ backend.UsageReader  = (*Backend)(nil)
-	_ backend.Recoverer    = (*Backend)(nil)
-	_ backend.Checker      = (*Backend)(nil)
-	_ backend.Closer       = (*Backend)(nil)
-	_ backend.HealthReader = (*Backend)(nil)
-	_ backend.Modifier     = (*Backend)(nil)
-	_ backend.Limited      = (*Backend)(nil)
-	_ backend.Particular   = (*Backend)(nil)
-	_ backend.Local        = (*Backend)(nil)
+	_ backend.Backend       = (*Backend)(nil)
+	_ backend.Lister        = (*Backend)(nil)
+	_ backend.Pool          = (*Backend)(nil)
+	_ backend.Sized         = (*Backend)(nil)
+	_ backend.Stager        = (*Backend)(nil)
+	_ backend.Snapshotter   = (*Backend)(nil)
+	_ backend.Grouper       = (*Backend)(nil)
+	_ backend.Surveyor      = (*Backend)(nil)
+	_ backend.Expander      = (*Backend)(nil)
+	_ backend.NodeExpander  = (*Backend)(nil)
+	_ backend.UsageReader   = (*Backend)(nil)
+	_ backend.Recoverer     = (*Backend)(nil)
+	_ backend.Checker       = (*Backend)(nil)
+	_ backend.Closer        = (*Backend)(nil)
+	_ backend.HealthReader  = (*Backend)(nil)
+	_ backend.Modifier      = (*Backend)(nil)
+	_ backend.Limited       = (*Backend)(nil)
+	_ backend.Particular    = (*Backend)(nil)
+	_ backend.Reserved      = (*Backend)(nil)
+	_ backend.Promiser      = (*Backend)(nil)
+	_ backend.StagingReader = (*Backend)(nil)
 )
 
 // New describes a backend. Nothing is made on disk before Recover.
@@ -116,7 +119,8 @@ func New(config Config) (*Backend, error) {
 		devices: map[backend.ID]*loopdev.Device{},
 		freezes: freezes{lasting: map[*freeze]struct{}{}},
 		slow:    slow{failed: map[backend.ID]time.Time{}},
-		tasks:   background.NewRunner(),
+		tasks:   NewRunner(),
+		reserve: reserve.New(config.StateDir),
 	}
 	b.space.Look = b.disk
 	return b, nil
@@ -129,14 +133,23 @@ func (b *Backend) folders() []string {
 // MaxVolumesPerNode implements backend.Limited.
 func (b *Backend) MaxVolumesPerNode() int64 { return b.config.MaxVolumes }
 
-// IsLocal implements backend.Local: an image is a file of this machine.
-func (b *Backend) IsLocal() bool { return true }
-
-// CanClone implements backend.Cloner.
-func (b *Backend) CanClone() bool { return true }
+// Reserve implements backend.Reserved.
+func (b *Backend) Reserve() *reserve.Reserve { return b.reserve }
 
 func (b *Backend) volumeDir(id backend.ID) string { return filepath.Join(b.volumes, id.String()) }
 func (b *Backend) imageOf(id backend.ID) string   { return filepath.Join(b.volumeDir(id), imageFile) }
+
+// classify is [classify] for programs and mounts that write through a loop device: in a full pool
+// these get an I/O error, which does not say why.
+func (b *Backend) classify(doing string, err error) error {
+	err = classify(doing, err)
+	if err != nil && fault.KindOf(err) == fault.Internal && b.reserve.IsLow() {
+		return fault.Exhausted.Errorf(
+			"%w; the pool is full (%w): free some space where the state directory is", err, unix.ENOSPC,
+		)
+	}
+	return err
+}
 
 // classify gives an error the kind that callers react to. One that has a kind
 // keeps it.
@@ -146,8 +159,7 @@ func classify(doing string, err error) error {
 		return nil
 	case fault.KindOf(err) != fault.Internal:
 		return fault.KindOf(err).Errorf("%s: %w", doing, err)
-	case errors.Is(err, unix.ENOSPC),
-		errors.Is(err, unix.EDQUOT),
+	case reserve.IsFull(err),
 		strings.Contains(err.Error(), "No space left on device"):
 		return fault.Exhausted.Errorf("%s: %w; free some space where the state directory is", doing, err)
 	case errors.Is(err, unix.EFBIG):

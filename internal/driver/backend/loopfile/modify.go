@@ -48,7 +48,7 @@ func (b *Backend) Modify(ctx context.Context, id backend.ID, mutable map[string]
 		}
 		b.account(b.volumeEntry(id))
 	}
-	if err := writeJSON(filepath.Join(b.volumeDir(id), volumeFile), b.temp, m); err != nil {
+	if err := backend.WriteJSON(filepath.Join(b.volumeDir(id), volumeFile), b.temp, m); err != nil {
 		return classify("modify volume "+id.String(), err)
 	}
 	return b.applyDiscard(ctx, id, wishes)
@@ -63,7 +63,10 @@ func (b *Backend) applyDiscard(ctx context.Context, id backend.ID, wishes settin
 	}
 	if err := filesystem.SetDiscard(r.Filesystem, r.Path, wishes.discard); err != nil {
 		logr.FromContextOrDiscard(ctx).
-			Info("What is discarded changes when the volume is staged the next time", "volume", id.String(), "cause", err.Error())
+			Info(
+				"What is discarded changes when the volume is staged the next time", "volume", id.String(), "cause",
+				err.Error(),
+			)
 	}
 	return nil
 }

@@ -100,7 +100,9 @@ func agree(m volumeMetadata, found filesystem.Type, what string) (filesystem.Typ
 	}
 	for _, c := range m.Capabilities {
 		if c.FSType != "" {
-			return found, fault.Invalid.Errorf("mount.fs_type %q: %s holds %s; ask for that, or for none", c.FSType, what, found)
+			return found, fault.Invalid.Errorf(
+				"mount.fs_type %.128q: %s holds %s; ask for that, or for none", c.FSType, what, found,
+			)
 		}
 	}
 	return found, nil

@@ -3,6 +3,7 @@ package loopfile
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -27,19 +28,23 @@ func (b *Backend) recordPath(id backend.ID) string {
 	return filepath.Join(b.staged, id.String()+recordSuffix)
 }
 
-// readRecord gives nil when the volume is not staged.
+// readRecord gives nil when the volume is not staged. It heals a damaged record.
 func (b *Backend) readRecord(id backend.ID) (*record, error) {
 	var r record
-	err := readJSON(b.recordPath(id), &r)
+	err := backend.ReadJSON(b.recordPath(id), &r)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // Not staged is no error.
 	}
+	if err == nil && r.Access != backend.Block && (r.Access != backend.Mount || r.Filesystem == filesystem.Nothing) {
+		err = fmt.Errorf("%s: it says neither block nor mount with a filesystem", b.recordPath(id))
+	}
 	if err != nil {
-		return nil, fault.Internal.Errorf(
-			"where volume %q is staged cannot be read: %w; unmount it and remove the file",
-			id,
-			err,
-		)
+		healed, err := b.heal(id, err)
+		if err != nil {
+			err = fault.Internal.Errorf(
+				"where volume %q is staged cannot be read: %w; unmount it and remove the file", id, err)
+		}
+		return healed, err
 	}
 	return &r, nil
 }
@@ -49,11 +54,15 @@ func (b *Backend) writeRecord(id backend.ID, r record) error {
 	if err != nil {
 		return err
 	}
+	return b.reserve.Do(func() error { return b.replaceRecord(id, append(text, '\n')) })
+}
+
+func (b *Backend) replaceRecord(id backend.ID, text []byte) error {
 	temp, err := os.CreateTemp(b.temp, "record-*")
 	if err != nil {
 		return err
 	}
-	_, err = temp.Write(append(text, '\n'))
+	_, err = temp.Write(text)
 	err = errors.Join(err, temp.Close())
 	if err == nil {
 		err = os.Rename(temp.Name(), b.recordPath(id))

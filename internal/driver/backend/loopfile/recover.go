@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile/image"
+	"github.com/purser-csi/purser/internal/driver/reserve"
 	"github.com/purser-csi/purser/internal/loopdev"
 	"github.com/purser-csi/purser/internal/mount"
 )
@@ -20,7 +21,7 @@ import (
 // deleted volumes.
 func (b *Backend) Recover(ctx context.Context) error {
 	for _, dir := range b.folders() {
-		if err := os.MkdirAll(dir, ownMode); err != nil {
+		if err := b.reserve.Do(func() error { return os.MkdirAll(dir, ownMode) }); err != nil {
 			return fmt.Errorf("make the state directory: %w", err)
 		}
 	}
@@ -39,19 +40,28 @@ func (b *Backend) Recover(ctx context.Context) error {
 	if err := b.accountAll(); err != nil {
 		return err
 	}
+	b.makeReserve(ctx)
 	return b.sayHowCopiesAreMade(ctx)
 }
 
 func (b *Backend) sayHowCopiesAreMade(ctx context.Context) error {
+	log := logr.FromContextOrDiscard(ctx)
 	shared, err := image.CanShare(b.temp)
+	if reserve.IsFull(err) {
+		log.Info("Not known how snapshots and clones are made: the pool is full", "pool", b.config.StateDir)
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("find out how the pool copies: %w", err)
 	}
-	log := logr.FromContextOrDiscard(ctx)
 	if shared {
 		log.Info("Snapshots and clones share space with their source and take milliseconds", "pool", b.config.StateDir)
 	} else {
-		log.Info("Snapshots and clones are full copies: the filesystem of the pool cannot share space between files, xfs and btrfs can", "pool", b.config.StateDir)
+		log.Info(
+			"Snapshots and clones are full copies: the filesystem of the pool cannot share space between files, xfs "+
+				"and btrfs can",
+			"pool", b.config.StateDir,
+		)
 	}
 	return nil
 }
@@ -123,6 +133,10 @@ func (b *Backend) recoverVolume(ctx context.Context, id backend.ID, devices []*l
 func isUp(device *loopdev.Device, r record) bool {
 	if r.Access == backend.Block {
 		return true
+	}
+	if r.Path == "" {
+		users, err := device.Users()
+		return err == nil && len(users.Mounted) > 0
 	}
 	mounted, err := mountedAt(device, r.Path)
 	return err == nil && mounted

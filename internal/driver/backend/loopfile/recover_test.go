@@ -66,8 +66,7 @@ func TestRecoverDevices(t *testing.T) {
 }
 
 // A machine that loses its power can leave a record without content. After a boot nothing is
-// staged, so such a record is removed. While the volume has a device it may be staged, and an
-// operator has to check it.
+// staged, so such a record is removed. A volume with a device is staged, and its record is healed.
 func TestRecoverWithARecordThatCannotBeRead(t *testing.T) {
 	r := newRig(t)
 	lost, kept := r.create(request("lost", blockAccess, mebi)), r.create(request("kept", blockAccess, mebi))
@@ -79,8 +78,8 @@ func TestRecoverWithARecordThatCannotBeRead(t *testing.T) {
 	}
 	r = r.restart()
 	wantEntries(t, r.staged, "kept.json")
-	if err := r.Delete(t.Context(), kept.ID); !fault.Internal.Is(err) {
-		t.Errorf("Delete of what may be staged: %v, want internal", err)
+	if err := r.Delete(t.Context(), kept.ID); !fault.InUse.Is(err) {
+		t.Errorf("Delete of what is staged: %v, want in use", err)
 	}
 	r.stage(lost.ID, blockAccess)
 	r.unstage(lost.ID)

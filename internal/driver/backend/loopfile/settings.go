@@ -74,7 +74,9 @@ func settingsOf(parameters, mutable map[string]string) (settings, error) {
 	if value := all[overCommitKey]; value != "" {
 		limit, err := strconv.ParseFloat(value, 64)
 		if err != nil || !(limit > 0 && limit <= 1000) {
-			return s, fault.Invalid.Errorf("parameter %s: %.64q is not a number above 0 and up to 1000", overCommitKey, value)
+			return s, fault.Invalid.Errorf(
+				"parameter %s: %.64q is not a number above 0 and up to 1000", overCommitKey, value,
+			)
 		}
 		s.overCommit = limit
 	}
@@ -92,7 +94,7 @@ func refuseUnknown(field string, given map[string]string, known []string) error 
 	if len(unknown) == 0 {
 		return nil
 	}
-	return fault.Invalid.Errorf("%s: unknown keys %.256q; the known ones are %q", field, unknown, known)
+	return fault.Invalid.Errorf("%s: unknown keys %.128q; the known ones are %q", field, unknown, known)
 }
 
 // CheckParameters implements backend.Rules.
@@ -125,10 +127,11 @@ func (b *Backend) CheckCapability(c backend.Capability) error {
 			c.MountGroup,
 		)
 	}
-	if _, err := filesystem.Parse(c.FSType); err != nil {
+	t, err := filesystem.Parse(c.FSType)
+	if err != nil {
 		return fault.Invalid.Errorf("mount.%w", err)
 	}
-	return filesystem.CheckOptions(c.MountFlags)
+	return filesystem.CheckOptions(t, c.MountFlags)
 }
 
 // filesystemOf is what a volume with these capabilities holds: Nothing when it
@@ -145,7 +148,9 @@ func filesystemOf(capabilities []backend.Capability) (filesystem.Type, error) {
 			return found, err
 		}
 		if found != filesystem.Nothing && t != filesystem.Nothing && t != found {
-			return found, fault.Invalid.Errorf("mount.fs_type: a volume cannot be both %s and %s; ask for one of them", found, t)
+			return found, fault.Invalid.Errorf(
+				"mount.fs_type: a volume cannot be both %s and %s; ask for one of them", found, t,
+			)
 		}
 		if t != filesystem.Nothing {
 			found = t

@@ -55,11 +55,22 @@ func chooseSize(size backend.Range, what string, minimum int64) (int64, error) {
 		}
 	}
 	return 0, fault.OutOfRange.Errorf(
-		"capacity_range: sizes are multiples of %d bytes, and there is none between required_bytes %d and limit_bytes %d; raise the limit",
+		"capacity_range: sizes are multiples of %d bytes, and there is none between required_bytes %d and "+
+			"limit_bytes %d; raise the limit",
 		leastUnit,
 		size.Required,
 		size.Limit,
 	)
+}
+
+// roundedUp returns the size of a volume that is asked for without a limit; 0 if there is none.
+func roundedUp(asked int64, holds filesystem.Type) int64 {
+	what, minimum := leastOf(holds)
+	bytes, err := chooseSize(backend.Range{Required: asked}, what, minimum)
+	if err != nil {
+		return 0
+	}
+	return bytes
 }
 
 // whenGrown returns the size range for a volume whose filesystem has to be expanded. Some

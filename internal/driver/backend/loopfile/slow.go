@@ -38,7 +38,9 @@ func (s *slow) refuse(all []copying) error {
 		}
 		if since := time.Since(at); since < slowFor {
 			return fault.InUse.Errorf(
-				"volume %q is in use, and to copy it took longer than its pods may be kept waiting when it was tried %s ago; unstage it first, keep the volumes on xfs or btrfs, which copy in milliseconds, or try again in %s",
+				"volume %q is in use, and to copy it took longer than its pods may be kept waiting when it was tried "+
+					"%s ago; unstage it first, keep the volumes on xfs or btrfs, which copy in milliseconds, or try "+
+					"again in %s",
 				c.volume,
 				since.Round(time.Second),
 				(slowFor - since).Round(time.Second),

@@ -51,10 +51,13 @@ func (b *Backend) createSnapshot(ctx context.Context, r backend.SnapshotRequest)
 	if err != nil {
 		return backend.Snapshot{}, err
 	}
+	if err := b.reserve.Admit(); err != nil {
+		return backend.Snapshot{}, classify("create snapshot "+r.ID.String(), err)
+	}
 	if err := b.promise(b.snapshotEntry(r.ID), space.Allocated, settings{}); err != nil {
 		return backend.Snapshot{}, err
 	}
-	m := snapshotMetadata{Format: metadataFormat, Name: r.Name, Source: r.Source.String()}
+	m := snapshotMetadata{Format: backend.MetadataFormat, Name: r.Name, Source: r.Source.String(), Least: r.SourceLeast}
 	if err := b.buildSnapshot(ctx, r, &m); err != nil {
 		b.promises.Remove(b.snapshotEntry(r.ID))
 		return backend.Snapshot{}, classify("create snapshot "+r.ID.String(), err)
@@ -73,7 +76,7 @@ func (b *Backend) buildSnapshot(ctx context.Context, r backend.SnapshotRequest, 
 	method, err := b.copyVolume(ctx, r.Source, filepath.Join(dir, imageFile))
 	if err == nil {
 		logMethod(ctx, method, "snapshot "+r.ID.String())
-		err = writeJSON(filepath.Join(dir, snapshotFile), dir, m)
+		err = backend.WriteJSON(filepath.Join(dir, snapshotFile), dir, m)
 	}
 	if err == nil {
 		err = durable.Rename(dir, filepath.Join(b.snapshots, r.ID.String()))
@@ -96,14 +99,15 @@ func (b *Backend) GetSnapshot(_ context.Context, id backend.ID) (backend.Snapsho
 func (b *Backend) describe(id backend.ID, m snapshotMetadata) (backend.Snapshot, error) {
 	space, err := image.Measure(filepath.Join(b.snapshotDir(id), imageFile))
 	if err != nil {
-		return backend.Snapshot{}, damaged("snapshot", id, imageFile, err)
+		return backend.Snapshot{}, backend.Damaged("snapshot", id, imageFile, err)
 	}
 	source, err := backend.ParseID(m.Source)
 	if err != nil {
-		return backend.Snapshot{}, damaged("snapshot", id, snapshotFile, err)
+		return backend.Snapshot{}, backend.Damaged("snapshot", id, snapshotFile, err)
 	}
 	return backend.Snapshot{
-		ID: id, Name: m.Name, Source: source, SizeBytes: space.Size, Created: m.Created, Ready: true, Group: m.Group,
+		ID: id, Name: m.Name, Source: source, SizeBytes: space.Size, LeastBytes: m.Least, Created: m.Created,
+		Group: m.Group,
 	}, nil
 }
 
@@ -145,7 +149,7 @@ func (b *Backend) DeleteSnapshot(ctx context.Context, id backend.ID) error {
 		return fault.Invalid.Errorf("snapshot %q is part of group %q; delete the group", id, filepath.Base(parent))
 	}
 	entry := b.snapshotEntry(id)
-	if err := b.discard(ctx, dir); err != nil {
+	if err := b.discard(ctx, dir, snapshotFile); err != nil {
 		return classify("delete snapshot "+id.String(), err)
 	}
 	b.promises.Remove(entry)

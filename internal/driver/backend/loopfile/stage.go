@@ -49,19 +49,24 @@ func (b *Backend) stage(ctx context.Context, s backend.Staging) error {
 	if wanted.Filesystem, err = filesystemFor(s.Capability, s.Volume, m); err != nil {
 		return err
 	}
+	// Before, the type may have been open.
+	if err := filesystem.CheckOptions(wanted.Filesystem, s.Capability.MountFlags); err != nil {
+		return err
+	}
 	if _, err := image.Measure(b.imageOf(s.Volume)); err != nil {
-		return damaged("volume", s.Volume, imageFile, err)
+		return backend.Damaged("volume", s.Volume, imageFile, err)
 	}
 	up, err := b.isStaged(s.Volume, wanted)
 	if err != nil || up {
 		return err
 	}
 	if err := b.writeRecord(s.Volume, wanted); err != nil {
-		return classify("stage volume "+s.Volume.String(), err)
+		return b.classify("stage volume "+s.Volume.String(), err)
 	}
 	if err := b.bringUp(ctx, s, m, wanted); err != nil {
 		err = errors.Join(err, b.bringDown(ctx, s.Volume, wanted))
-		return classify("stage volume "+s.Volume.String(), err)
+		b.makeReserve(ctx)
+		return b.classify("stage volume "+s.Volume.String(), err)
 	}
 	return nil
 }
@@ -105,6 +110,9 @@ func (b *Backend) isStaged(id backend.ID, wanted record) (bool, error) {
 	is, err := b.readRecord(id)
 	if err != nil || is == nil {
 		return false, err
+	}
+	if is.Path == "" {
+		is.Path = wanted.Path
 	}
 	if is.Path != wanted.Path {
 		return false, fault.InUse.Errorf("volume %q is staged at %s; unstage it there first", id, is.Path)
@@ -166,7 +174,8 @@ func (b *Backend) bringUp(ctx context.Context, s backend.Staging, m volumeMetada
 			return err
 		}
 	}
-	if err := os.Mkdir(s.Path, stagingMode); err != nil && !errors.Is(err, os.ErrExist) {
+	err = b.reserve.Do(func() error { return os.Mkdir(s.Path, stagingMode) })
+	if err != nil && !errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("make the staging path: %w", err)
 	}
 	if r.Access == backend.Block {
@@ -298,7 +307,7 @@ func (b *Backend) Staged(_ context.Context, id backend.ID, path string, access b
 	if err != nil {
 		return "", err
 	}
-	if r == nil || r.Path != path || r.Access != access {
+	if r == nil || !r.isAt(path) || r.Access != access {
 		return "", fault.Unready.Errorf(
 			"volume %q is not staged at %s for access as %s; stage it there first",
 			id,
@@ -315,7 +324,9 @@ func (b *Backend) Staged(_ context.Context, id backend.ID, path string, access b
 	}
 	mounted, err := mountinfo.Mounted(path)
 	if err != nil || !mounted {
-		return "", errors.Join(fault.Unready.Errorf("volume %q is not mounted at %s any more; stage it again", id, path), err)
+		return "", errors.Join(
+			fault.Unready.Errorf("volume %q is not mounted at %s any more; stage it again", id, path), err,
+		)
 	}
 	return path, nil
 }

@@ -53,7 +53,7 @@ func (b *Backend) openSnapshot(id backend.ID) (*image.Source, error) {
 	}
 	source, err := image.Open(filepath.Join(b.snapshotDir(id), imageFile))
 	if err != nil {
-		return nil, damaged("snapshot", id, imageFile, err)
+		return nil, backend.Damaged("snapshot", id, imageFile, err)
 	}
 	return source, nil
 }

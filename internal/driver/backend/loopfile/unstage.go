@@ -22,10 +22,11 @@ func (b *Backend) Unstage(ctx context.Context, id backend.ID, path string) error
 	}
 	defer release()
 	r, err := b.readRecord(id)
-	if err != nil || r == nil || r.Path != path {
+	if err != nil || r == nil || !r.isAt(path) {
 		return err
 	}
-	return classify("unstage volume "+id.String(), b.bringDown(ctx, id, *r))
+	r.Path = path
+	return b.classify("unstage volume "+id.String(), b.bringDown(ctx, id, *r))
 }
 
 // bringDown undoes bringUp, also one that was interrupted.

@@ -24,7 +24,7 @@ func (b *Backend) Usage(_ context.Context, id backend.ID, path string) ([]backen
 	if !info.IsDir() {
 		space, err := image.Measure(b.imageOf(id))
 		if err != nil {
-			return nil, damaged("volume", id, imageFile, err)
+			return nil, backend.Damaged("volume", id, imageFile, err)
 		}
 		return []backend.Usage{{Unit: backend.Bytes, Total: space.Size}}, nil
 	}

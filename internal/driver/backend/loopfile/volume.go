@@ -54,10 +54,16 @@ func (b *Backend) create(ctx context.Context, r backend.Request) (backend.Volume
 	if err != nil {
 		return backend.Volume{}, err
 	}
+	if err := b.reserve.Admit(); err != nil {
+		return backend.Volume{}, classify("create volume "+r.ID.String(), err)
+	}
 	if err := b.promise(b.volumeEntry(r.ID), p.bytes, p.settings); err != nil {
 		return backend.Volume{}, err
 	}
 	m := metadataOf(r, p.filesystem)
+	if r.Asked < p.bytes {
+		m.Asked = r.Asked
+	}
 	if err := b.build(ctx, r.ID, m, p); err != nil {
 		b.promises.Remove(b.volumeEntry(r.ID))
 		return backend.Volume{}, classify("create volume "+r.ID.String(), err)
@@ -117,7 +123,7 @@ func (b *Backend) build(ctx context.Context, id backend.ID, m volumeMetadata, p 
 	}
 	err = b.fill(ctx, dir, &m, p)
 	if err == nil {
-		err = writeJSON(filepath.Join(dir, volumeFile), dir, m)
+		err = backend.WriteJSON(filepath.Join(dir, volumeFile), dir, m)
 	}
 	if err == nil {
 		err = durable.Rename(dir, b.volumeDir(id))
@@ -174,7 +180,7 @@ func (b *Backend) Get(_ context.Context, id backend.ID) (backend.Volume, error) 
 	}
 	v, err := m.volume(id, space.Size)
 	if err != nil {
-		return backend.Volume{}, damaged("volume", id, volumeFile, err)
+		return backend.Volume{}, backend.Damaged("volume", id, volumeFile, err)
 	}
 	return v, nil
 }
@@ -189,7 +195,7 @@ func (b *Backend) look(id backend.ID) (m volumeMetadata, space image.Space, err 
 		if space, err = image.Measure(b.imageOf(id)); err == nil {
 			return m, space, nil
 		}
-		if err = damaged("volume", id, imageFile, err); !errors.Is(err, os.ErrNotExist) {
+		if err = backend.Damaged("volume", id, imageFile, err); !errors.Is(err, os.ErrNotExist) {
 			break
 		}
 	}
@@ -233,35 +239,36 @@ func (b *Backend) Delete(ctx context.Context, id backend.ID) error {
 		if err != nil {
 			return err
 		}
-		return fault.InUse.Errorf("volume %q is staged at %s; unstage it first", id, r.Path)
+		return fault.InUse.Errorf("volume %q is staged at %s; unstage it first", id, r.where())
 	}
-	if err := b.discard(ctx, b.volumeDir(id)); err != nil {
+	if err := b.discard(ctx, b.volumeDir(id), volumeFile); err != nil {
 		return classify("delete volume "+id.String(), err)
 	}
 	b.promises.Remove(b.volumeEntry(id))
 	return nil
 }
 
-// discard renames a volume or snapshot to trash, so that it disappears in one step, and then
-// removes the files. The next start removes the rest of a failed removal.
-func (b *Backend) discard(ctx context.Context, dir string) error {
-	// A directory of its own, because an earlier removal of one with the same
-	// name may be unfinished.
-	trash, err := os.MkdirTemp(b.trash, filepath.Base(dir)+"-*")
+// discard removes a volume, snapshot or group. The next start removes the rest of a failed removal.
+func (b *Backend) discard(ctx context.Context, dir, metadata string) error {
+	left, err := b.reserve.Discard(dir, b.trash, metadata)
 	if err != nil {
 		return err
 	}
-	if err := durable.Rename(dir, filepath.Join(trash, filepath.Base(dir))); err != nil {
-		return errors.Join(err, removeEmpty(trash))
+	if left != nil {
+		logr.FromContextOrDiscard(ctx).
+			Error(left, "Deleted, but the files stay until the next start", "path", b.trash)
 	}
-	if err := os.RemoveAll(trash); err != nil {
-		logr.FromContextOrDiscard(ctx).Error(err, "Deleted, but the files stay until the next start", "path", trash)
-	}
+	b.makeReserve(ctx)
 	return nil
 }
 
-// removeEmpty is not RemoveAll: if the failed rename did happen, the content is removed by the
-// sweep.
+func (b *Backend) makeReserve(ctx context.Context) {
+	if _, err := b.reserve.Make(); err != nil {
+		logr.FromContextOrDiscard(ctx).Error(err, "The reserve for deletions in a full pool is missing")
+	}
+}
+
+// removeEmpty removes a file; one that is not there is no error.
 func removeEmpty(dir string) error {
 	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

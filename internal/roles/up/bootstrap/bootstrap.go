@@ -23,9 +23,9 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
 	"github.com/purser-csi/purser/deploy"
-	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/names"
 	"github.com/purser-csi/purser/internal/roles/process"
 )
 
@@ -54,17 +54,23 @@ func New(admin *rest.Config) (Setup, error) {
 	return Setup{Admin: admin, Client: c}, nil
 }
 
-// ApplyRoles applies the shipped manifests of every role.
+// ApplyRoles applies the shipped manifests of every role and the admission policies, and no permission
+// beyond them: with these each role is tested.
 func (f Setup) ApplyRoles(ctx context.Context) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: process.SystemNamespace}}
 	if err := f.create(ctx, namespace); err != nil {
 		return err
 	}
-	return fs.WalkDir(deploy.RBAC, ".", func(path string, entry fs.DirEntry, err error) error {
+	return errors.Join(f.applyAll(ctx, deploy.RBAC), f.applyAll(ctx, deploy.Policy))
+}
+
+// applyAll applies all manifests of a file system.
+func (f Setup) applyAll(ctx context.Context, manifests fs.FS) error {
+	return fs.WalkDir(manifests, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		file, err := deploy.RBAC.Open(path)
+		file, err := manifests.Open(path)
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
@@ -83,7 +89,9 @@ func (f Setup) Apply(ctx context.Context, path string, manifests io.Reader) erro
 			return nil
 		}
 		if err == nil {
-			err = f.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), fieldOwner, client.ForceOwnership)
+			err = f.Client.Apply(
+				ctx, client.ApplyConfigurationFromUnstructured(object), fieldOwner, client.ForceOwnership,
+			)
 		}
 		if err != nil {
 			return fmt.Errorf("apply %s: %w", path, err)

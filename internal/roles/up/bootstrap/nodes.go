@@ -10,12 +10,14 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/names"
 )
 
 // Place is the node and the topology of the driver.
@@ -26,7 +28,9 @@ type Place struct {
 	NodeID string
 	// Groups is the fsGroupPolicy of the driver; empty for the API server's default, by which the
 	// fsGroup of a pod does nothing on a volume whose class names no filesystem.
-	Groups   storagev1.FSGroupPolicy
+	Groups storagev1.FSGroupPolicy
+	// Capacity has the scheduler place pods by the free capacity of the driver.
+	Capacity bool
 	segments map[string]string
 }
 
@@ -84,7 +88,8 @@ func (f Setup) RegisterNode(ctx context.Context, at Place, n Node) error {
 		return fmt.Errorf("node %s: %w", n.Name, err)
 	}
 	node.Status.Conditions = []corev1.NodeCondition{{
-		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: reasonOfReady, Message: "a node without a kubelet",
+		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: reasonOfReady,
+		Message:           "a node without a kubelet",
 		LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
 	}}
 	node.Status.Capacity = corev1.ResourceList{
@@ -96,10 +101,11 @@ func (f Setup) RegisterNode(ctx context.Context, at Place, n Node) error {
 	if err := f.Client.Status().Update(ctx, node); err != nil {
 		return fmt.Errorf("status of node %s: %w", n.Name, err)
 	}
-	return f.registerDriver(ctx, at, n)
+	return f.RegisterDriver(ctx, at, n)
 }
 
-func (f Setup) registerDriver(ctx context.Context, at Place, n Node) error {
+// RegisterDriver writes the CSINode and the CSIDriver: the driver on the node.
+func (f Setup) RegisterDriver(ctx context.Context, at Place, n Node) error {
 	nodeID := at.NodeID
 	if nodeID == "" {
 		nodeID = n.Name
@@ -111,6 +117,14 @@ func (f Setup) registerDriver(ctx context.Context, at Place, n Node) error {
 			Name: at.Driver.Name, NodeID: nodeID, TopologyKeys: slices.Sorted(maps.Keys(at.segments)),
 		}}},
 	}
+	have := &storagev1.CSINode{}
+	err := f.Client.Get(ctx, client.ObjectKeyFromObject(csiNode), have)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("CSINode %s: %w", n.Name, err)
+	}
+	if err == nil && equality.Semantic.DeepEqual(have.Spec, csiNode.Spec) {
+		return f.createDriver(ctx, at)
+	}
 	// An earlier `up` with this data folder may have had another driver, and an entry is immutable.
 	if err := f.Client.Delete(ctx, csiNode.DeepCopy()); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("CSINode %s: %w", n.Name, err)
@@ -121,12 +135,12 @@ func (f Setup) registerDriver(ctx context.Context, at Place, n Node) error {
 	return f.createDriver(ctx, at)
 }
 
-// createDriver creates the CSIDriver. It replaces that of a previous `up` with another attachRequired
-// or fsGroupPolicy.
+// createDriver creates the CSIDriver. It replaces that of a previous `up` with another attachRequired,
+// storageCapacity or fsGroupPolicy.
 func (f Setup) createDriver(ctx context.Context, at Place) error {
 	object := &storagev1.CSIDriver{
 		ObjectMeta: metav1.ObjectMeta{Name: at.Driver.Name},
-		Spec:       storagev1.CSIDriverSpec{AttachRequired: new(Attaches(at.Driver))},
+		Spec:       storagev1.CSIDriverSpec{AttachRequired: new(Attaches(at.Driver)), StorageCapacity: &at.Capacity},
 	}
 	if at.Groups != "" {
 		object.Spec.FSGroupPolicy = &at.Groups
@@ -146,6 +160,7 @@ func (f Setup) createDriver(ctx context.Context, at Place) error {
 
 func isOther(before, now storagev1.CSIDriverSpec) bool {
 	return *before.AttachRequired != *now.AttachRequired ||
+		ptr.Deref(before.StorageCapacity, false) != *now.StorageCapacity ||
 		now.FSGroupPolicy != nil && (before.FSGroupPolicy == nil || *before.FSGroupPolicy != *now.FSGroupPolicy)
 }
 

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/names"
 )
 
 // TakesSnapshots reports whether the driver takes snapshots, which takes csi-snapshotter.

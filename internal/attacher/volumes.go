@@ -1,0 +1,83 @@
+package attacher
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	publishing "github.com/purser-csi/purser/internal/attacher/rules"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/names"
+	"github.com/purser-csi/purser/internal/reconcile"
+)
+
+// volumeFinalizer removes the attacher's finalizer from PersistentVolumes that are attached nowhere,
+// and are being deleted or those of an in-tree plugin that was not migrated (AT-V1 to AT-V4).
+type volumeFinalizer struct{ *Controller }
+
+func (v volumeFinalizer) addTo(mgr manager.Manager) error {
+	released := func(pv *corev1.PersistentVolume, q queue) {
+		if publishing.MayRelease(pv, v.Driver.Name, 0) {
+			q.Add(pv.Name)
+		}
+	}
+	volumes := handler.TypedFuncs[*corev1.PersistentVolume, string]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*corev1.PersistentVolume], q queue) {
+			released(e.Object, q)
+		},
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.PersistentVolume], q queue) {
+			released(e.ObjectNew, q)
+		},
+	}
+	attachments := handler.TypedFuncs[*storagev1.VolumeAttachment, string]{
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*storagev1.VolumeAttachment], q queue) {
+			for _, name := range kube.AttachedVolume(e.Object) {
+				q.Add(name)
+			}
+		},
+	}
+	return reconcile.Register(mgr, reconcile.Registration[string]{
+		Name: NameVolumes, Workers: v.Workers, Reconciler: v, Sources: []source.TypedSource[string]{
+			source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, volumes),
+			source.TypedKind(mgr.GetCache(), &storagev1.VolumeAttachment{}, attachments),
+		},
+	})
+}
+
+// Reconcile implements reconcile.TypedReconciler.
+func (v volumeFinalizer) Reconcile(ctx context.Context, name string) (crreconcile.Result, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reconcile.APITimeout)
+	defer cancel()
+	pv, err := kube.ReadOwn(ctx, v.Cached, v.volumes, types.NamespacedName{Name: name}, &corev1.PersistentVolume{})
+	if err != nil || pv == nil {
+		return crreconcile.Result{}, err
+	}
+	var list storagev1.VolumeAttachmentList
+	if err := v.Cached.List(ctx, &list, client.MatchingFields{kube.IndexAttachmentVolume: name}); err != nil {
+		return crreconcile.Result{}, err
+	}
+	attachments := len(list.Items)
+	if pv.DeletionTimestamp == nil { // it may be attached right now, by a VolumeAttachment that the cache lacks
+		attachments += len(v.attachments.Unseen(func(va *storagev1.VolumeAttachment) bool {
+			return slices.Contains(kube.AttachedVolume(va), name)
+		}))
+	}
+	if !publishing.MayRelease(pv, v.Driver.Name, attachments) {
+		return crreconcile.Result{}, nil
+	}
+	changed := pv.DeepCopy()
+	err = v.Writer.Patch(ctx, changed, kube.DropFinalizer(pv, names.AttacherFinalizer(v.Driver.Name)))
+	if err == nil {
+		v.volumes.Wrote(changed)
+	}
+	return crreconcile.Result{}, client.IgnoreNotFound(err)
+}

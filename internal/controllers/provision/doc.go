@@ -1,6 +1,0 @@
-// Package provision carries out provisioning: it reads the state of a claim, lets core/provision
-// decide, calls the CSI driver and writes the PersistentVolume.
-//
-// Reconcile keys are claims with their uid. The PersistentVolume belongs to controllers/reclaim
-// once it is created.
-package provision

@@ -1,5 +1,0 @@
-// Package publish attaches and detaches volumes through one CSI driver: the effects around
-// core/publishing, and the finalizer of the attacher on PersistentVolumes.
-//
-// It must not decide which volume belongs on which node, nor what an answer of the driver means.
-package publish

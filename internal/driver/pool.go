@@ -1,0 +1,27 @@
+package driver
+
+import (
+	"github.com/purser-csi/purser/internal/driver/backend"
+	"github.com/purser-csi/purser/internal/telemetry"
+)
+
+// Pool returns how to measure the filesystem of a backend for the metrics; nil for a backend without
+// one.
+func Pool(b backend.Backend) func() (telemetry.PoolState, error) {
+	reserved, ok := b.(backend.Reserved)
+	if !ok {
+		return nil
+	}
+	return func() (telemetry.PoolState, error) {
+		s := telemetry.PoolState{Promised: -1, Promisable: -1}
+		found, err := reserved.Reserve().Look()
+		if err != nil {
+			return s, err
+		}
+		s.FreeBytes, s.FreeInodes, s.ReserveBytes = found.FreeBytes, found.FreeInodes, found.ReserveBytes
+		if promiser, ok := b.(backend.Promiser); ok {
+			s.Promised, s.Promisable, err = promiser.Promised()
+		}
+		return s, err
+	}
+}

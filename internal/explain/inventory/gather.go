@@ -1,0 +1,243 @@
+package inventory
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/purser-csi/purser/internal/attachdetach"
+	attachment "github.com/purser-csi/purser/internal/attachdetach/rules"
+	"github.com/purser-csi/purser/internal/attacher"
+	publishing "github.com/purser-csi/purser/internal/attacher/rules"
+	"github.com/purser-csi/purser/internal/binder"
+	binding "github.com/purser-csi/purser/internal/binder/rules"
+	explain "github.com/purser-csi/purser/internal/explain/rules"
+	"github.com/purser-csi/purser/internal/kube"
+
+	"github.com/purser-csi/purser/internal/names"
+	keys "github.com/purser-csi/purser/internal/objects"
+	provisioning "github.com/purser-csi/purser/internal/provision"
+	provision "github.com/purser-csi/purser/internal/provision/rules"
+	reclaiming "github.com/purser-csi/purser/internal/reclaim"
+	reclaim "github.com/purser-csi/purser/internal/reclaim/rules"
+	"github.com/purser-csi/purser/internal/resize"
+
+	resizing "github.com/purser-csi/purser/internal/resize/rules"
+
+	"github.com/purser-csi/purser/internal/snapshot"
+	snapshotting "github.com/purser-csi/purser/internal/snapshot/rules"
+	"github.com/purser-csi/purser/internal/topology"
+)
+
+// gatherer implements [explain.Gatherer] over the objects of a cluster. It is for one goroutine.
+type gatherer struct {
+	cluster *explain.Cluster
+	objects func() []client.Object
+	dumps   map[string]*indexedDump
+}
+
+// indexedDump are the objects with the indexes of one gather.
+type indexedDump struct {
+	reader *kube.Dump
+	nodes  func() ([]topology.Node, error) // with the driver of a provisioner, read once
+	err    error
+}
+
+// prepare completes a cluster whose lists are filled.
+func prepare(c *explain.Cluster) *explain.Cluster {
+	c.Gather = gatherer{c, sync.OnceValue(func() []client.Object { return objectsOf(c) }), map[string]*indexedDump{}}
+	return c.Prepare()
+}
+
+// objectsOf returns the objects that gathers read. A secret has only its name.
+func objectsOf(c *explain.Cluster) []client.Object {
+	all := slices.Concat(
+		objects(c.Claims), objects(c.Volumes), objects(c.Classes), objects(c.AttributesClasses), objects(c.Nodes),
+		objects(c.CSINodes), objects(c.CSIDrivers), objects(c.Attachments), objects(c.Namespaces), objects(c.Pods),
+		objects(c.Snapshots), objects(c.Contents), objects(c.SnapshotClasses),
+	)
+	for _, grant := range c.Grants {
+		if o, ok := grant.(client.Object); ok {
+			all = append(all, o)
+		}
+	}
+	for _, name := range c.Secrets {
+		secret := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			Namespace: name.Namespace,
+			Name:      name.Name,
+		}}
+		secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+		all = append(all, secret)
+	}
+	return all
+}
+
+func objects[T client.Object](list []T) (all []client.Object) {
+	for _, o := range list {
+		all = append(all, o)
+	}
+	return all
+}
+
+// with returns the objects with the indexes of a gather, which are built once for each name.
+func (g gatherer) with(name string, indexes ...kube.Index) *indexedDump {
+	d := g.dumps[name]
+	if d != nil {
+		return d
+	}
+	d = &indexedDump{}
+	g.dumps[name] = d
+	if d.reader, d.err = kube.NewDump(Scheme(), g.objects()...); d.err == nil {
+		d.err = kube.AddIndexes(context.Background(), d.reader, indexes...)
+	}
+	return d
+}
+
+// gather reads a snapshot, and notes the kinds that it needs and that were not read.
+func gather[S any](
+	g gatherer, from *indexedDump, read func(kube.Readers) (S, error),
+) (s S, unread []explain.Kind, err error) {
+	if from.err != nil {
+		return s, nil, from.err
+	}
+	noted := &noting{Dump: from.reader, cluster: g.cluster}
+	s, err = read(kube.Readers{Cached: noted, Live: noted})
+	return s, noted.unread, err
+}
+
+// Binding implements [explain.Gatherer].
+func (g gatherer) Binding(key binding.Key) (binding.Snapshot, []explain.Kind, error) {
+	return gather(g, g.with("binding", binder.Indexes()...), func(from kube.Readers) (binding.Snapshot, error) {
+		return binder.Gather(context.Background(), from.Live, key, binder.Memory{
+			ClaimAsked: true, Asked: func(string) bool { return true },
+		})
+	})
+}
+
+// Provisioning implements [explain.Gatherer].
+func (g gatherer) Provisioning(
+	key provision.Key, driver provision.Driver, o provision.Options,
+) (provision.Snapshot, []explain.Kind, error) {
+	d := g.with("driver "+driver.Name, reclaiming.Indexes(reclaim.Driver{
+		Name:       driver.Name,
+		Controller: driver.Controller,
+	})...)
+	memory := provisioning.ClaimMemory{Driver: driver, Options: o, HandedOver: true}
+	memory.Nodes = func(read func() ([]topology.Node, error)) ([]topology.Node, error) {
+		if d.nodes == nil {
+			d.nodes = sync.OnceValues(read)
+		}
+		return d.nodes()
+	}
+	return gather(g, d, func(from kube.Readers) (provision.Snapshot, error) {
+		return provisioning.Gather(context.Background(), from, key, memory)
+	})
+}
+
+// Reclaim implements [explain.Gatherer].
+func (g gatherer) Reclaim(volume string, driver reclaim.Driver) (reclaim.Snapshot, []explain.Kind, error) {
+	return gather(g, g.with("driver "+driver.Name, reclaiming.Indexes(driver)...),
+		func(from kube.Readers) (reclaim.Snapshot, error) {
+			return reclaiming.Gather(context.Background(), from, volume, reclaiming.Memory{
+				Now:    g.cluster.Now,
+				Driver: driver,
+			})
+		})
+}
+
+// Resizing implements [explain.Gatherer].
+func (g gatherer) Resizing(key keys.ClaimKey, driver resizing.Driver) (resizing.Snapshot, []explain.Kind, error) {
+	return gather(g, g.with("binding", binder.Indexes()...), func(from kube.Readers) (resizing.Snapshot, error) {
+		return resize.Gather(context.Background(), from.Live, key, resize.Memory{Driver: driver})
+	})
+}
+
+// Modification implements [explain.Gatherer].
+func (g gatherer) Modification(
+	key keys.ClaimKey, driver resizing.AttributesDriver,
+) (resizing.AttributesSnapshot, []explain.Kind, error) {
+	return gather(g, g.with("binding", binder.Indexes()...),
+		func(from kube.Readers) (resizing.AttributesSnapshot, error) {
+			return resize.GatherAttributes(
+				context.Background(), from.Live, key, resize.AttributesMemory{Driver: driver},
+			)
+		})
+}
+
+// Attachment implements [explain.Gatherer]. A name that was replaced in the dump has another hash
+// than the names of its objects, so each name that is a hash is taken for the right one.
+func (g gatherer) Attachment(key attachment.Key) (attachment.Snapshot, []explain.Kind, error) {
+	d := g.with("attachment", attachdetach.Indexes()...)
+	return gather(g, d, func(from kube.Readers) (attachment.Snapshot, error) {
+		s, err := attachdetach.Gather(context.Background(), from.Live, key, attachdetach.Memory{})
+		for _, va := range s.Attachments {
+			if names.IsAttachmentName(va.Name) {
+				va.Name = names.AttachmentName(key.Handle, key.Driver, va.Spec.NodeName)
+			}
+		}
+		return s, err
+	})
+}
+
+// Publishing implements [explain.Gatherer].
+func (g gatherer) Publishing(
+	va *storagev1.VolumeAttachment, driver publishing.Driver,
+) (publishing.Snapshot, []explain.Kind, error) {
+	return gather(g, g.with("publishing", attacher.Indexes()...), func(from kube.Readers) (publishing.Snapshot, error) {
+		return attacher.Gather(context.Background(), from.Live, va, attacher.Memory{Driver: driver})
+	})
+}
+
+// Snapshot implements [explain.Gatherer].
+func (g gatherer) Snapshot(key types.NamespacedName) (snapshotting.Snapshot, []explain.Kind, error) {
+	return gather(g, g.with("snapshot", snapshot.Indexes()...), func(from kube.Readers) (snapshotting.Snapshot, error) {
+		return snapshot.Gather(context.Background(), from, key, snapshot.Memory{})
+	})
+}
+
+// Content implements [explain.Gatherer].
+func (g gatherer) Content(
+	content *snapshotv1.VolumeSnapshotContent, o snapshotting.ContentSettings,
+) (snapshotting.ContentSnapshot, []explain.Kind, error) {
+	return gather(g, g.with("snapshot", snapshot.Indexes()...),
+		func(from kube.Readers) (snapshotting.ContentSnapshot, error) {
+			return snapshot.GatherContent(context.Background(), from.Live, content, o)
+		})
+}
+
+// noting is a dump that notes which of the kinds that are asked for were not read.
+type noting struct {
+	*kube.Dump
+	cluster *explain.Cluster
+	unread  []explain.Kind
+}
+
+// Get implements client.Reader.
+func (n *noting) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	n.note(into)
+	return n.Dump.Get(ctx, key, into, opts...)
+}
+
+// List implements client.Reader.
+func (n *noting) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
+	n.note(into)
+	return n.Dump.List(ctx, into, opts...)
+}
+
+func (n *noting) note(o runtime.Object) {
+	of, err := apiutil.GVKForObject(o, Scheme())
+	kind := explain.Kind(strings.TrimSuffix(of.Kind, "List"))
+	if _, unread := n.cluster.Unread[kind]; err == nil && unread && !slices.Contains(n.unread, kind) {
+		n.unread = append(n.unread, kind)
+	}
+}

@@ -1,0 +1,233 @@
+package inventory
+
+import (
+	"sync"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	explain "github.com/purser-csi/purser/internal/explain/rules"
+	"github.com/purser-csi/purser/internal/names"
+)
+
+// Scheme returns the types that explanations read. It must not be changed.
+var Scheme = sync.OnceValue(func() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(corev1.AddToScheme(scheme))
+	utilruntime.Must(storagev1.AddToScheme(scheme))
+	utilruntime.Must(appsv1.AddToScheme(scheme))
+	utilruntime.Must(coordinationv1.AddToScheme(scheme))
+	utilruntime.Must(snapshotv1.AddToScheme(scheme))
+	return scheme
+})
+
+// kind is how one kind is listed, and where its objects go.
+// A kind that is not served in the version of list is read in that of older, if it has one.
+type kind struct {
+	name       explain.Kind
+	resource   schema.GroupVersionResource
+	namespaced bool
+	list       func() client.ObjectList
+	add        func(*explain.Cluster, client.Object) bool // false: the object is of another kind
+	older      func() client.ObjectList
+}
+
+// into returns the add function for one field of the cluster.
+func into[T client.Object](field func(*explain.Cluster) *[]T) func(*explain.Cluster, client.Object) bool {
+	return func(c *explain.Cluster, o client.Object) bool {
+		object, ok := o.(T)
+		if ok {
+			list := field(c)
+			*list = append(*list, object)
+		}
+		return ok
+	}
+}
+
+func addSecret(c *explain.Cluster, o client.Object) bool {
+	_, full := o.(*corev1.Secret)
+	meta, partial := o.(*metav1.PartialObjectMetadata)
+	if full || partial && meta.Kind == "Secret" {
+		c.Secrets = append(c.Secrets, types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()})
+		return true
+	}
+	return false
+}
+
+func secretNames() client.ObjectList {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+	return list
+}
+
+var (
+	core    = corev1.SchemeGroupVersion
+	storage = storagev1.SchemeGroupVersion
+	apps    = appsv1.SchemeGroupVersion
+	snaps   = snapshotv1.SchemeGroupVersion
+	grants  = schema.GroupVersionResource{Group: names.GatewayGroup, Version: "v1", Resource: "referencegrants"}
+)
+
+// kinds are all kinds that explanations read, each with its one LIST.
+var kinds = []kind{
+	{
+		explain.Claim, core.WithResource("persistentvolumeclaims"), true,
+		func() client.ObjectList { return &corev1.PersistentVolumeClaimList{} },
+		into(func(c *explain.Cluster) *[]*corev1.PersistentVolumeClaim { return &c.Claims }), nil,
+	},
+	{
+		explain.Volume, core.WithResource("persistentvolumes"), false,
+		func() client.ObjectList { return &corev1.PersistentVolumeList{} },
+		into(func(c *explain.Cluster) *[]*corev1.PersistentVolume { return &c.Volumes }), nil,
+	},
+	{
+		explain.Class, storage.WithResource("storageclasses"), false,
+		func() client.ObjectList { return &storagev1.StorageClassList{} },
+		into(func(c *explain.Cluster) *[]*storagev1.StorageClass { return &c.Classes }), nil,
+	},
+	{
+		explain.AttributesClass, storage.WithResource("volumeattributesclasses"), false,
+		func() client.ObjectList { return &storagev1.VolumeAttributesClassList{} },
+		into(func(c *explain.Cluster) *[]*storagev1.VolumeAttributesClass { return &c.AttributesClasses }), nil,
+	},
+	{
+		explain.Pod, core.WithResource("pods"), true, func() client.ObjectList { return &corev1.PodList{} },
+		into(func(c *explain.Cluster) *[]*corev1.Pod { return &c.Pods }), nil,
+	},
+	{
+		explain.Node, core.WithResource("nodes"), false, func() client.ObjectList { return &corev1.NodeList{} },
+		into(func(c *explain.Cluster) *[]*corev1.Node { return &c.Nodes }), nil,
+	},
+	{
+		explain.CSINode, storage.WithResource("csinodes"), false,
+		func() client.ObjectList { return &storagev1.CSINodeList{} },
+		into(func(c *explain.Cluster) *[]*storagev1.CSINode { return &c.CSINodes }), nil,
+	},
+	{
+		explain.CSIDriver, storage.WithResource("csidrivers"), false,
+		func() client.ObjectList { return &storagev1.CSIDriverList{} },
+		into(func(c *explain.Cluster) *[]*storagev1.CSIDriver { return &c.CSIDrivers }), nil,
+	},
+	{
+		explain.Attachment, storage.WithResource("volumeattachments"), false,
+		func() client.ObjectList { return &storagev1.VolumeAttachmentList{} },
+		into(func(c *explain.Cluster) *[]*storagev1.VolumeAttachment { return &c.Attachments }), nil,
+	},
+	{
+		explain.Capacity, storage.WithResource("csistoragecapacities"), true,
+		func() client.ObjectList { return &storagev1.CSIStorageCapacityList{} },
+		into(func(c *explain.Cluster) *[]*storagev1.CSIStorageCapacity { return &c.Capacities }), nil,
+	},
+	{
+		explain.Lease, coordinationv1.SchemeGroupVersion.WithResource("leases"), true,
+		func() client.ObjectList { return &coordinationv1.LeaseList{} },
+		into(func(c *explain.Cluster) *[]*coordinationv1.Lease { return &c.Leases }), nil,
+	},
+	{
+		explain.Event, core.WithResource("events"), true, func() client.ObjectList { return &corev1.EventList{} },
+		into(func(c *explain.Cluster) *[]*corev1.Event { return &c.Events }), nil,
+	},
+	{
+		explain.Namespace, core.WithResource("namespaces"), false,
+		func() client.ObjectList { return &corev1.NamespaceList{} },
+		into(func(c *explain.Cluster) *[]*corev1.Namespace { return &c.Namespaces }), nil,
+	},
+	{
+		explain.Quota, core.WithResource("resourcequotas"), true,
+		func() client.ObjectList { return &corev1.ResourceQuotaList{} },
+		into(func(c *explain.Cluster) *[]*corev1.ResourceQuota { return &c.Quotas }), nil,
+	},
+	{explain.Secret, core.WithResource("secrets"), true, secretNames, addSecret, nil},
+	{
+		explain.Snapshot, snaps.WithResource("volumesnapshots"), true,
+		func() client.ObjectList { return &snapshotv1.VolumeSnapshotList{} },
+		into(func(c *explain.Cluster) *[]*snapshotv1.VolumeSnapshot { return &c.Snapshots }), nil,
+	},
+	{
+		explain.Content, snaps.WithResource("volumesnapshotcontents"), false,
+		func() client.ObjectList { return &snapshotv1.VolumeSnapshotContentList{} },
+		into(func(c *explain.Cluster) *[]*snapshotv1.VolumeSnapshotContent { return &c.Contents }), nil,
+	},
+	{
+		explain.SnapshotClass, snaps.WithResource("volumesnapshotclasses"), false,
+		func() client.ObjectList { return &snapshotv1.VolumeSnapshotClassList{} },
+		into(func(c *explain.Cluster) *[]*snapshotv1.VolumeSnapshotClass { return &c.SnapshotClasses }), nil,
+	},
+	{
+		explain.Grant, grants, true, grantList(grants.Version), addGrant, grantList("v1beta1"),
+	},
+	{
+		explain.Deployment, apps.WithResource("deployments"), true,
+		func() client.ObjectList { return &appsv1.DeploymentList{} },
+		into(func(c *explain.Cluster) *[]*appsv1.Deployment { return &c.Deployments }), nil,
+	},
+	{
+		explain.StatefulSet, apps.WithResource("statefulsets"), true,
+		func() client.ObjectList { return &appsv1.StatefulSetList{} },
+		into(func(c *explain.Cluster) *[]*appsv1.StatefulSet { return &c.StatefulSets }), nil,
+	},
+	{
+		explain.DaemonSet, apps.WithResource("daemonsets"), true,
+		func() client.ObjectList { return &appsv1.DaemonSetList{} },
+		into(func(c *explain.Cluster) *[]*appsv1.DaemonSet { return &c.DaemonSets }), nil,
+	},
+	{
+		explain.ReplicaSet, apps.WithResource("replicasets"), true,
+		func() client.ObjectList { return &appsv1.ReplicaSetList{} },
+		into(func(c *explain.Cluster) *[]*appsv1.ReplicaSet { return &c.ReplicaSets }), nil,
+	},
+}
+
+// grantList lists ReferenceGrants, of which a cluster without Gateway API has none.
+func grantList(version string) func() client.ObjectList {
+	return func() client.ObjectList {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(schema.GroupVersionKind{
+			Group:   names.GatewayGroup,
+			Version: version,
+			Kind:    "ReferenceGrantList",
+		})
+		return list
+	}
+}
+
+// addGrant takes a ReferenceGrant of any version. Its fields are the same in all (H-46).
+func addGrant(c *explain.Cluster, o client.Object) bool {
+	grant, ok := o.(*unstructured.Unstructured)
+	if !ok || !isGrant(grant.GroupVersionKind()) {
+		return false
+	}
+	grant = grant.DeepCopy()
+	grant.SetGroupVersionKind(grants.GroupVersion().WithKind(string(explain.Grant)))
+	c.Grants = append(c.Grants, grant)
+	return true
+}
+
+func isGrant(of schema.GroupVersionKind) bool {
+	return of.Group == names.GatewayGroup && of.Kind == string(explain.Grant)
+}
+
+// Rule is a permission that explanations need.
+type Rule struct {
+	Group, Resource string
+	Namespaced      bool
+}
+
+// Rules returns the permissions to read everything, all of the verb list.
+func Rules() []Rule {
+	var rules []Rule
+	for _, k := range kinds {
+		rules = append(rules, Rule{k.resource.Group, k.resource.Resource, k.namespaced})
+	}
+	return rules
+}

@@ -1,0 +1,123 @@
+package protection
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/purser-csi/purser/internal/names"
+	"github.com/purser-csi/purser/internal/verdict"
+)
+
+const (
+	// LookEvery is how long the cache decides that a terminating claim is in use, before the pods are
+	// read live. The watch delivers the end of each pod; this is for one that it missed (8.28).
+	LookEvery = 10 * time.Minute
+	// AskAgain is how long to wait for a response of the API server, or until the watch delivers the
+	// pods in that response.
+	AskAgain = 30 * time.Second
+)
+
+// Claim is the snapshot of one claim.
+type Claim struct {
+	Object  *corev1.PersistentVolumeClaim // nil: it does not exist
+	Removed bool                          // this process removed the finalizer, which a stale cache may still show
+	// Users are the cached pods that use it. If there is an Answer, only those that are newer.
+	Users []string
+	// Answer is the API server's response since the last decision; nil for none.
+	Answer *Answer
+	// Asked is the time of the last live read; zero for never.
+	Asked time.Time
+}
+
+// Answer has the pods that used a claim at a recent resourceVersion.
+type Answer struct {
+	Users   []string
+	Version string
+}
+
+// DecideClaim returns the next step for a claim. The finalizer is removed only after a live read: a
+// stale cache may lack a pod that was just scheduled, and that pod would lose its data (8.30).
+func DecideClaim(s Claim, now time.Time) Verdict {
+	if s.Object == nil {
+		return idle(verdict.ClaimGone, "the claim does not exist any more")
+	}
+	switch stateOf(s.Object, names.FinalizerPVCProtection) {
+	case bare:
+		return act(AddFinalizer{}, verdict.ClaimProtected, "the claim got the finalizer "+names.FinalizerPVCProtection)
+	case protected:
+		return idle(verdict.ClaimProtected, "the claim is protected")
+	case let:
+		return heldByOthers(s.Object, verdict.ClaimUnprotected, verdict.ClaimBlockedByFinalizers, "claim", now)
+	case going:
+		if s.Removed {
+			return removed(verdict.ClaimUnprotected, "claim")
+		}
+	}
+	users := s.users()
+	switch {
+	case len(users) > 0 && (s.Answer != nil || !due(s, now)):
+		return held(s, users, now)
+	case s.Answer == nil:
+		asking := finding(verdict.ClaimConfirming, "the API server is asked which pods use the claim")
+		return do{Finding: asking, Actions: []Action{Ask{}}, Then: wait{Finding: asking, Until: now.Add(AskAgain)}}
+	}
+	return act(DropFinalizer{}, verdict.ClaimUnprotected, "no pod with a node uses the claim")
+}
+
+func (s Claim) users() []string {
+	all := slices.Clone(s.Users)
+	if s.Answer != nil {
+		all = append(all, s.Answer.Users...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// due reports whether it is time to read the users live again.
+func due(s Claim, now time.Time) bool {
+	return now.Sub(s.since()) >= LookEvery
+}
+
+// since returns when the cache began to decide: at the deletion or at the last live read.
+func (s Claim) since() time.Time {
+	if deleted := s.Object.DeletionTimestamp.Time; deleted.After(s.Asked) {
+		return deleted
+	}
+	return s.Asked
+}
+
+// held waits until the pods are gone; the end of each enqueues the claim. It emits an event when that
+// takes long (8.29).
+func held(s Claim, users []string, now time.Time) Verdict {
+	reason, until := verdict.ClaimUsed, s.since().Add(LookEvery)
+	tell := s.Object.DeletionTimestamp.Add(TellAfter)
+	switch {
+	case s.Answer != nil: // the cache may never get those pods, and then no event enqueues the claim
+		until = now.Add(AskAgain)
+	case now.Before(tell):
+		until = tell
+	}
+	if !now.Before(tell) {
+		reason = verdict.ClaimStillUsed
+	}
+	return wait{
+		Finding: finding(
+			reason, "the claim is being deleted and goes when no pod uses it any more; in use by "+list(users),
+		),
+		Until: until,
+	}
+}
+
+// mostNamed bounds a message that names users.
+const mostNamed = 5
+
+func list(users []string) string {
+	if more := len(users) - mostNamed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(users[:mostNamed], ", "), more)
+	}
+	return strings.Join(users, ", ")
+}

@@ -1,0 +1,157 @@
+package protection
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/objects"
+	protection "github.com/purser-csi/purser/internal/protection/rules"
+	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/telemetry"
+)
+
+// Unused keeps the condition Unused of bound claims up to date. Upstream lists the pods of the namespace
+// for each claim that the cache shows without a user; the condition protects nothing, so the cache
+// is enough here, and the pod's own event corrects a stale read.
+type Unused struct {
+	cfg Config
+
+	mu      sync.Mutex
+	written map[types.UID]UsageMemory // until the cache has that version of the claim
+}
+
+// NewUnused returns the controller without starting anything.
+func NewUnused(cfg Config) *Unused {
+	return &Unused{cfg: cfg, written: map[types.UID]UsageMemory{}}
+}
+
+// AddTo registers the controller, its index and its event handlers with a manager.
+func (u *Unused) AddTo(ctx context.Context, mgr manager.Manager) error {
+	if err := kube.AddIndexes(ctx, mgr.GetFieldIndexer(), UsageIndexes()...); err != nil {
+		return err
+	}
+	return register(mgr, u.cfg, NameUnused, task[protection.Usage](u),
+		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, u.claimChanges()),
+		source.TypedKind(mgr.GetCache(), &corev1.Pod{}, u.podChanges()),
+	)
+}
+
+// claimChanges drops the written condition once the cache has it, and enqueues a claim that is
+// created, is bound now, has no condition yet or is gone. A claim that is bound with the condition
+// is enqueued too: a pod may have come between the binder's read and its write.
+func (u *Unused) claimChanges() handler.TypedEventHandler[*corev1.PersistentVolumeClaim, Key] {
+	return reconcile.OnChange(func(_ context.Context, c reconcile.Change[*corev1.PersistentVolumeClaim], q queue) {
+		if c.IsDeleted() {
+			q.Add(keyOf(c.Old))
+			return
+		}
+		u.saw(c.New)
+		if protection.TracksUse(c.New) &&
+			(c.IsCreated() || !protection.TracksUse(c.Old) || protection.UnusedStatus(c.New) == "") {
+			q.Add(keyOf(c.New))
+		}
+	})
+}
+
+// saw drops the written condition once the cache has that version of the claim.
+func (u *Unused) saw(claim *corev1.PersistentVolumeClaim) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if own, ok := u.written[claim.UID]; ok && !objects.IsNewer(own.Version, claim.ResourceVersion) {
+		delete(u.written, claim.UID)
+	}
+}
+
+// podChanges enqueues the claims of a pod that was created, has ended or was deleted.
+func (u *Unused) podChanges() handler.TypedEventHandler[*corev1.Pod, Key] {
+	return reconcile.OnChange(func(ctx context.Context, c reconcile.Change[*corev1.Pod], q queue) {
+		if c.IsCreated() || c.IsDeleted() || c.Old.Status.Phase != c.New.Status.Phase || protection.ShutDown(c.New) {
+			u.enqueueClaims(ctx, c.Object(), q)
+		}
+	})
+}
+
+// enqueueClaims enqueues the bound claims of a pod. The others are enqueued when they are bound.
+func (u *Unused) enqueueClaims(ctx context.Context, pod *corev1.Pod, q queue) {
+	for _, name := range protection.ClaimNames(pod) {
+		claim, err := kube.Get(
+			ctx,
+			u.cfg.Cached,
+			types.NamespacedName{Namespace: pod.Namespace, Name: name},
+			&corev1.PersistentVolumeClaim{},
+		)
+		if err == nil && claim != nil {
+			enqueue(claim, protection.TracksUse, q)
+		}
+	}
+}
+
+// Gather implements reconcile.Task.
+func (u *Unused) Gather(ctx context.Context, key Key) (protection.Usage, error) {
+	return GatherUsage(ctx, u.cfg.Cached, u.memory(key.UID), key)
+}
+
+func (u *Unused) ended(key Key, s protection.Usage) {
+	if s.Object == nil {
+		u.forget(key.UID)
+	}
+}
+
+// Decide implements reconcile.Task.
+func (u *Unused) Decide(s protection.Usage, now time.Time) next {
+	return protection.DecideUnused(s, now)
+}
+
+// Apply implements reconcile.Task. A claim that is gone, or was created again under its name, needs
+// no condition of this one.
+func (u *Unused) Apply(ctx context.Context, s protection.Usage, a action) (next, error) {
+	set, ok := a.(protection.SetUnused)
+	if !ok {
+		return nil, fmt.Errorf("%T is no action about the condition Unused", a)
+	}
+	condition, claim := set.Condition, s.Object.DeepCopy()
+	condition.LastTransitionTime = metav1.NewTime(u.cfg.Clock.Now())
+	err := u.cfg.Status.Patch(ctx, claim, kube.SetClaimCondition(claim.UID, condition))
+	switch {
+	case err == nil:
+		u.remember(claim.UID, UsageMemory{Status: condition.Status, Version: claim.ResourceVersion})
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err), apierrors.IsInvalid(err): // another uid
+	default:
+		return nil, fmt.Errorf("write the condition Unused of claim %s/%s: %w", claim.Namespace, claim.Name, err)
+	}
+	return nil, nil
+}
+
+// About implements reconcile.Task.
+func (u *Unused) About(key Key, _ protection.Usage) reconcile.About {
+	return reconcile.About{Log: []any{telemetry.KeyClaim, key.String()}}
+}
+
+func (u *Unused) memory(uid types.UID) UsageMemory {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.written[uid]
+}
+
+func (u *Unused) remember(uid types.UID, written UsageMemory) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.written[uid] = written
+}
+
+func (u *Unused) forget(uid types.UID) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.written, uid)
+}

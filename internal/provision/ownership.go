@@ -1,0 +1,117 @@
+package provision
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/names"
+	provision "github.com/purser-csi/purser/internal/provision/rules"
+	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/telemetry"
+)
+
+// ownerships is the state of the competition for claims without a selected node, by claim uid.
+type ownerships struct {
+	mu sync.Mutex
+	m  map[types.UID]provision.Ownership
+}
+
+func newOwnerships() *ownerships { return &ownerships{m: map[types.UID]provision.Ownership{}} }
+
+func (o *ownerships) get(uid types.UID) provision.Ownership {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.m[uid]
+}
+
+func (o *ownerships) set(uid types.UID, is provision.Ownership) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.m[uid] = is
+}
+
+func (o *ownerships) forget(uid types.UID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.m, uid)
+}
+
+// watch removes claims that have a node or a volume, or are deleted (N-5, N-10).
+func (o *ownerships) watch() toolscache.ResourceEventHandler {
+	return reconcile.InformerHandler(func(change reconcile.Change[*corev1.PersistentVolumeClaim]) {
+		claim := change.Object()
+		if change.IsDeleted() || claim.Spec.VolumeName != "" || claim.Annotations[names.AnnSelectedNode] != "" {
+			o.forget(claim.UID)
+		}
+	})
+}
+
+// checkRoom calls GetCapacity until one topology has room (N-6).
+func (c *Controller) checkRoom(ctx context.Context, s provision.Snapshot, check provision.CheckRoom) (next, error) {
+	for _, request := range check.Requests {
+		var response *csi.GetCapacityResponse
+		failure := c.caller.Do(ctx, csirpc.Call{
+			Method: "GetCapacity", Volume: s.Key.String(), Timeout: c.Timeout,
+			Send: func(ctx context.Context, _ map[string]string) (err error) {
+				response, err = c.CSI.GetCapacity(ctx, request)
+				return err
+			},
+		})
+		if failure != nil {
+			logr.FromContextOrDiscard(ctx).Info("the driver does not say how much room there is; the claim is taken "+
+				"without that",
+				telemetry.KeyClaim, s.Key.String(), "problem", failure.Words())
+			return nil, ctx.Err()
+		}
+		if response.GetAvailableCapacity() >= check.Bytes {
+			return nil, nil
+		}
+	}
+	return provision.AfterNoRoom(s, c.Clock.Now()), nil
+}
+
+// ownClaim writes the node into the live claim, with a resourceVersion precondition. If several
+// nodes write at once, one succeeds (N-7).
+func (c *Controller) ownClaim(ctx context.Context, s provision.Snapshot, own provision.OwnClaim) (next, error) {
+	claim, err := ClaimOf(ctx, c.Live, s.Key)
+	if err != nil || claim == nil {
+		return nil, err
+	}
+	changed, ok := provision.WithNode(claim, own.Node)
+	if !ok {
+		return provision.AfterOwned(claim.Annotations[names.AnnSelectedNode]), nil
+	}
+	err = c.Writer.Update(ctx, changed)
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return provision.AfterLost(s, c.Clock.Now()), nil
+	case err != nil:
+		return nil, fmt.Errorf("take claim %s for node %s: %w", s.Key, own.Node, err)
+	}
+	c.written.Wrote(changed)
+	return nil, nil
+}
+
+// gaveBack counts a failed attempt for a claim that this node gave back, so that it waits longer
+// than nodes with capacity (N-9).
+func (c *Controller) gaveBack(uid types.UID) {
+	if c.Options.Node.Name == "" {
+		return
+	}
+	c.owned.set(uid, provision.Ownership{Attempts: c.owned.get(uid).Attempts + 1})
+}
+
+// isElsewhere reports whether another node is selected for the claim.
+func (c *Controller) isElsewhere(claim *corev1.PersistentVolumeClaim) bool {
+	selected := claim.Annotations[names.AnnSelectedNode]
+	return c.Options.Node.Name != "" && selected != "" && selected != c.Options.Node.Name
+}

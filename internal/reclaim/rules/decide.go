@@ -1,0 +1,313 @@
+package reclaim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/purser-csi/purser/internal/csispec"
+	"github.com/purser-csi/purser/internal/names"
+	"github.com/purser-csi/purser/internal/objects"
+	"github.com/purser-csi/purser/internal/verdict"
+)
+
+// Verdict is the result of a decision of this package.
+type Verdict = verdict.Verdict[Action]
+
+type (
+	nothing = verdict.Nothing[Action]
+	wait    = verdict.Wait[Action]
+	refuse  = verdict.Refuse[Action]
+	do      = verdict.Do[Action]
+)
+
+// Snapshot is the state of one PersistentVolume and of everything that its decision depends on.
+type Snapshot struct {
+	Now    time.Time
+	Name   string
+	Volume *corev1.PersistentVolume // nil: it does not exist
+	InTree bool                     // Volume is of a migrated in-tree plugin, and was translated to CSI
+	Driver Driver
+	// Protector says that the PV protection controller of this cluster runs in this process, so
+	// that its finalizer is removed with ours in one write. That controller would remove it right
+	// after, and accepts that it is gone.
+	Protector bool
+	// Fresh says that this is the first attempt since the informer showed the release of the
+	// volume, so that the cache has all volumes that existed by then.
+	Fresh bool
+
+	// The fields below matter only if [MayReclaim].
+
+	// CallsEnd is when the CreateVolume calls of previous leaders for this volume must have ended:
+	// a call in flight would create the volume again after its deletion (H-1).
+	CallsEnd time.Time
+	Attached []string // the nodes that a VolumeAttachment of this volume names
+	Claim    Proof    // of the claim in spec.claimRef, if [NeedsProof]
+	// SameHandle are the other cached PersistentVolumes of the driver with the same handle.
+	SameHandle []SameHandle
+	Class      *storagev1.StorageClass // the one from [ClassToRead]
+}
+
+// SameHandle is another PersistentVolume with the same volume handle, read live (D-37).
+type SameHandle struct {
+	Volume *corev1.PersistentVolume
+	Claim  Proof // if [NeedsProof]
+}
+
+// Driver is the name and the capabilities of the CSI driver.
+type Driver struct {
+	Name       string
+	Controller map[csi.ControllerServiceCapability_RPC_Type]bool
+}
+
+// Action is one effect for the controller to carry out. The interface is sealed.
+//
+//sumtype:decl
+type Action interface{ action() }
+
+type (
+	// AddFinalizer adds our finalizer to the object with this uid, and changes nothing else.
+	AddFinalizer struct {
+		Volume      *corev1.PersistentVolume
+		IfUnchanged bool // with a resourceVersion precondition
+	}
+	// RemoveFinalizers succeeds if the finalizers are removed already. It has no resourceVersion
+	// precondition, since the cached object may be stale: the volume is deleted, so there is
+	// nothing to protect, and an object that keeps the finalizer is stuck (D-20, H-18).
+	RemoveFinalizers struct {
+		Volume *corev1.PersistentVolume
+		Names  []string
+	}
+	// RemoveFinalizerIfRetained removes our finalizer unless the live reclaim policy has become
+	// Delete: the cached object may be stale, and a volume with that policy needs the finalizer.
+	RemoveFinalizerIfRetained struct{ Volume *corev1.PersistentVolume }
+	// ListSameHandle lists all volumes with the handle live. [AfterList] says what follows.
+	ListSameHandle struct{}
+	// DeleteVolume calls the driver. If that fails, [AfterDelete] says what follows.
+	DeleteVolume struct {
+		Handle string
+		Secret types.NamespacedName // for the call; empty for none
+	}
+	// DeleteObject deletes the PersistentVolume with this uid; it succeeds if there is none.
+	DeleteObject struct{ Volume *corev1.PersistentVolume }
+)
+
+func (AddFinalizer) action()              {}
+func (RemoveFinalizers) action()          {}
+func (RemoveFinalizerIfRetained) action() {}
+func (ListSameHandle) action()            {}
+func (DeleteVolume) action()              {}
+func (DeleteObject) action()              {}
+
+// Decide returns what to do for a PersistentVolume.
+func Decide(s Snapshot) Verdict {
+	switch {
+	case s.Volume == nil:
+		return Gone()
+	case Owner(s.Volume) != s.Driver.Name: // D-2
+		return idle(verdict.VolumeNotOurs, fmt.Sprintf("the PersistentVolume is for %q", Owner(s.Volume)))
+	case !deletes(s.Volume):
+		return keep(s.Volume)
+	case reclaimable(s.Volume, s.Claim):
+		return reclaim(s)
+	case needsFinalizer(s.Volume):
+		then := idle(verdict.VolumeProtected, "the PersistentVolume got our finalizer")
+		return do{Finding: then.Because(), Actions: []Action{AddFinalizer{Volume: s.Volume}}, Then: then}
+	case IsAbandoned(s.Volume):
+		return idle(verdict.VolumeAbandoned, abandoned(s.Volume))
+	case s.Claim == ClaimUncached:
+		return wait{
+			Finding: verdict.Because(verdict.VolumeInUse, "the claim of the PersistentVolume exists"),
+			Until:   s.Now.Add(claimRecheck),
+		}
+	}
+	return idle(verdict.VolumeInUse, "the PersistentVolume is not released")
+}
+
+func abandoned(pv *corev1.PersistentVolume) string {
+	var handle string
+	if pv.Spec.CSI != nil {
+		handle = pv.Spec.CSI.VolumeHandle
+	}
+	return fmt.Sprintf(
+		"PersistentVolume %s is being deleted without the finalizer %s, so volume %q may be left in the backend",
+		pv.Name,
+		names.FinalizerVolume,
+		handle,
+	)
+}
+
+// claimRecheck is the requeue interval while the informer cache does not have the claim.
+const claimRecheck = 20 * time.Second
+
+// Gone is the verdict for a volume that does not exist.
+func Gone() Verdict { return idle(verdict.VolumeGone, "the PersistentVolume does not exist") }
+
+// Owner returns the driver that provisioned the volume. For a static volume it is the driver in
+// spec.csi (D-2).
+func Owner(pv *corev1.PersistentVolume) string {
+	if driver, known := objects.Owner(pv.Annotations); known {
+		return driver
+	}
+	if pv.Spec.CSI != nil {
+		return pv.Spec.CSI.Driver
+	}
+	return ""
+}
+
+// keep removes our finalizer from a volume that this controller must not delete (C-80, D-31).
+func keep(pv *corev1.PersistentVolume) Verdict {
+	then := idle(verdict.VolumeKept, fmt.Sprintf("the reclaim policy is %s", pv.Spec.PersistentVolumeReclaimPolicy))
+	if !HasFinalizer(pv) {
+		return then
+	}
+	return do{Finding: then.Because(), Actions: []Action{RemoveFinalizerIfRetained{pv}}, Then: then}
+}
+
+func reclaim(s Snapshot) Verdict {
+	secret, finding := deletionSecret(s)
+	kept := reuseFinding(s.Volume)
+	switch {
+	case s.Volume.Spec.CSI == nil || s.Volume.Spec.CSI.VolumeHandle == "": // D-12
+		return refuse{Finding: verdict.Finding{
+			Reason:  verdict.VolumeInvalid,
+			Message: "PersistentVolume spec.csi.volumeHandle is empty, so its volume cannot be deleted",
+			Fix:     "Delete the volume by hand, then remove the finalizer " + names.FinalizerVolume,
+		}}
+	case s.Volume.Spec.CSI.Driver != s.Driver.Name: // D-2, D-37: for our driver the handle is another volume, or none
+		return refuse{Finding: foreign(s.Volume)}
+	case !s.Driver.Controller[csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME]: // D-14
+		return refuse{Finding: verdict.Because(
+			verdict.VolumeInvalid, "CSI driver %q does not have the capability CREATE_DELETE_VOLUME", s.Driver.Name,
+		)}
+	case kept != nil: // 8.14
+		return refuse{Finding: *kept, Retry: verdict.RetrySlowly}
+	case finding != nil: // D-15
+		return refuse{Finding: *finding}
+	case SharedWith(s) != nil: // D-37
+		return shared(s)
+	case s.Now.Before(s.CallsEnd):
+		return wait{Finding: verdict.Because(
+			verdict.WaitForPreviousLeaderCalls,
+			"the previous leader may have a CreateVolume call in flight for the volume, which is deleted when that "+
+				"call must have ended",
+		), Until: s.CallsEnd}
+	case len(s.Attached) > 0: // D-16, EV-8: enqueued when the last VolumeAttachment is deleted
+		return wait{Finding: verdict.Because(
+			verdict.VolumeAttached,
+			"persistentvolume %s is still attached to node %s", s.Volume.Name, strings.Join(s.Attached, ", "),
+		)}
+	}
+	// Two writes for each volume that we provisioned. The finalizer is removed before the object is
+	// deleted, so that our write does not race with that of another finalizer's owner, who removes
+	// it upon the deletion. A crash between the two leaves an object that shows what is left to do
+	// (H-51).
+	actions := []Action{
+		DeleteVolume{s.Volume.Spec.CSI.VolumeHandle, secret},
+		RemoveFinalizers{s.Volume, finalizers(s)},
+		DeleteObject{s.Volume},
+	}
+	if !s.Fresh {
+		// The cache may lack another volume with the handle, such as one of a new leader, and the
+		// data is that volume's. A live list of all volumes shows it; an ordinary deletion does not
+		// need the list (D-37).
+		actions = append([]Action{ListSameHandle{}}, actions...)
+	}
+	if !HasFinalizer(s.Volume) {
+		// A static volume that was never seen bound has no finalizer. If its object is deleted
+		// during DeleteVolume, no object names the volume any more (H-20). The precondition fails
+		// if the volume was retained meanwhile.
+		actions = append([]Action{AddFinalizer{s.Volume, true}}, actions...)
+	}
+	return do{
+		Finding: verdict.Because(verdict.VolumeReclaim, "deleting the volume"),
+		Actions: actions,
+		Then:    idle(verdict.VolumeReclaimed, "the volume and its PersistentVolume are deleted"),
+	}
+}
+
+// AfterList decides again with live volumes; nil to continue with the deletion.
+func AfterList(s Snapshot) Verdict {
+	v := Decide(s)
+	if v.Because().Reason == verdict.VolumeReclaim {
+		return nil
+	}
+	return v
+}
+
+func foreign(pv *corev1.PersistentVolume) verdict.Finding {
+	return verdict.Finding{
+		Reason: verdict.VolumeInvalid,
+		Message: fmt.Sprintf("the volume is not deleted: PersistentVolume annotation %s is %q, and spec.csi.driver "+
+			"is %q",
+			names.AnnProvisionedBy, Owner(pv), pv.Spec.CSI.Driver),
+		Fix: fmt.Sprintf(
+			"Correct the annotation; and if no provisioner of %q runs, delete the volume by hand and remove the "+
+				"finalizer %s",
+			pv.Spec.CSI.Driver,
+			names.FinalizerVolume,
+		),
+	}
+}
+
+// finalizers returns those that are removed once the volume is deleted.
+func finalizers(s Snapshot) []string {
+	if s.Protector {
+		return []string{names.FinalizerVolume, names.FinalizerPVProtection}
+	}
+	return []string{names.FinalizerVolume}
+}
+
+// shared refuses to delete the volume of another PersistentVolume. Upstream deletes it with its
+// data (#1235).
+func shared(s Snapshot) Verdict {
+	other := SharedWith(s)
+	return refuse{Finding: verdict.Finding{
+		Reason: verdict.VolumeShared,
+		Message: fmt.Sprintf(
+			"the volume is not deleted: PersistentVolume %q has the same spec.csi.volumeHandle %q, phase %s and "+
+				"reclaim policy %s",
+			other.Name,
+			s.Volume.Spec.CSI.VolumeHandle,
+			other.Status.Phase,
+			other.Spec.PersistentVolumeReclaimPolicy,
+		),
+		Fix: fmt.Sprintf(
+			"Set the reclaim policy of %q to Retain, or delete %q if it is the wrong one", s.Name, other.Name,
+		),
+	}}
+}
+
+// needsFinalizer reports whether a bound volume lacks our finalizer, since this program did not
+// provision it (C-81, D-3).
+func needsFinalizer(pv *corev1.PersistentVolume) bool {
+	return pv.Status.Phase == corev1.VolumeBound && pv.DeletionTimestamp == nil && !HasFinalizer(pv)
+}
+
+// HasFinalizer reports whether the volume has our finalizer (FI-1).
+func HasFinalizer(pv *corev1.PersistentVolume) bool {
+	return slices.Contains(pv.Finalizers, names.FinalizerVolume)
+}
+
+// AfterDelete returns what follows from a failed DeleteVolume. The driver answers OK for a volume
+// that does not exist, so every other code is a failure (D-17).
+func AfterDelete(a DeleteVolume, f csispec.Failure) Verdict {
+	finding := verdict.Because(verdict.DeleteFailed, "deleting volume %q: %s", a.Handle, f.Words())
+	if f.Secret.Name != "" {
+		finding.Fix = fmt.Sprintf(
+			"The call had no credentials, since secret %q does not exist; create it if the driver needs it",
+			f.Secret,
+		)
+	}
+	return refuse{Finding: finding}
+}
+
+func idle(reason verdict.Reason, message string) Verdict {
+	return nothing{Finding: verdict.Because(reason, "%s", message)}
+}

@@ -1,0 +1,140 @@
+package reclaim
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/purser-csi/purser/internal/csispec"
+	"github.com/purser-csi/purser/internal/names"
+)
+
+const driver = "csi.example"
+
+// world is a snapshot of a volume of ours that was seen to be released just now, changed by edits.
+func world(edits ...func(*Snapshot)) Snapshot {
+	s := Snapshot{
+		Name: "pv",
+		Volume: &corev1.PersistentVolume{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: "pv", UID: "u", Finalizers: []string{names.FinalizerVolume, names.FinalizerPVProtection},
+				Annotations: map[string]string{names.AnnProvisionedBy: driver},
+			},
+			Spec: corev1.PersistentVolumeSpec{
+				PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+				ClaimRef:                      &corev1.ObjectReference{Namespace: "crew", Name: "logbook", UID: "c"},
+				PersistentVolumeSource:        corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: "h"}},
+			},
+			Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeReleased},
+		},
+		Claim:  ClaimGone,
+		Fresh:  true,
+		Driver: Driver{Name: driver, Controller: map[csi.ControllerServiceCapability_RPC_Type]bool{csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME: true}},
+	}
+	for _, edit := range edits {
+		edit(&s)
+	}
+	return s
+}
+
+func phase(p corev1.PersistentVolumePhase) func(*Snapshot) {
+	return func(s *Snapshot) { s.Volume.Status.Phase = p }
+}
+
+func policy(p corev1.PersistentVolumeReclaimPolicy) func(*Snapshot) {
+	return func(s *Snapshot) { s.Volume.Spec.PersistentVolumeReclaimPolicy = p }
+}
+
+func reuse(how string) func(*Snapshot) {
+	return func(s *Snapshot) { metav1.SetMetaDataAnnotation(&s.Volume.ObjectMeta, names.AnnReuse, how) }
+}
+
+func deleting(s *Snapshot)    { s.Volume.DeletionTimestamp = new(metav1.Now()) }
+func noFinalizer(s *Snapshot) { s.Volume.Finalizers = nil }
+func noClaim(s *Snapshot)     { s.Volume.Spec.ClaimRef = nil }
+func late(s *Snapshot)        { s.Fresh = false }
+func static(s *Snapshot)      { s.Volume.Annotations = nil }
+
+func shape(v Verdict) string {
+	switch v := v.(type) {
+	case nothing:
+		return "nothing " + string(v.Reason)
+	case wait:
+		return "wait " + string(v.Reason)
+	case refuse:
+		return "refuse " + string(v.Reason)
+	case do:
+		out := ""
+		for _, a := range v.Actions {
+			out += fmt.Sprintf("%T ", a)[len("reclaim."):]
+			if drop, is := a.(RemoveFinalizers); is {
+				out += fmt.Sprintf("%q ", drop.Names)
+			}
+		}
+		return out + "then " + shape(v.Then)
+	}
+	return "nil"
+}
+
+func TestDecide(t *testing.T) {
+	all := reclaimed
+	for _, tc := range []struct {
+		row  string
+		s    Snapshot
+		want string
+	}{
+		{"D-10 no volume", Snapshot{Driver: Driver{Name: driver}}, "nothing VolumeGone"},
+		{"D-2 another driver's", world(func(s *Snapshot) { s.Volume.Annotations[names.AnnProvisionedBy] = "other" }), "nothing VolumeNotOurs"},
+		{"D-2 written by hand for our driver", world(static), all},
+		{"D-2 written by hand, not CSI", world(static, func(s *Snapshot) { s.Volume.Spec.CSI = nil }), "nothing VolumeNotOurs"},
+		{"D-4 C5 released", world(), all},
+		{"H-51 released, object deleted already", world(deleting), all},
+		{"D-30 bound and deleting waits for the claim", world(phase(corev1.VolumeBound), deleting), "nothing VolumeInUse"},
+		{"D-31 retain drops the finalizer", world(policy(corev1.PersistentVolumeReclaimRetain)), "RemoveFinalizerIfRetained then nothing VolumeKept"},
+		{"D-31 retain without finalizer", world(policy(corev1.PersistentVolumeReclaimRetain), noFinalizer), "nothing VolumeKept"},
+		{"C-80 retain while bound", world(policy(corev1.PersistentVolumeReclaimRetain), phase(corev1.VolumeBound)), "RemoveFinalizerIfRetained then nothing VolumeKept"},
+		{"D-33 released, deleting, no finalizer: another process dealt with it", world(deleting, noFinalizer), "nothing VolumeAbandoned"},
+		{"D-34 available and deleting, claim reference removed", world(phase(corev1.VolumeAvailable), deleting, noClaim), all},
+		{"D-34 not deleting: it may be in use", world(phase(corev1.VolumeAvailable), noClaim), "nothing VolumeInUse"},
+		{"D-3 C-81 bound without finalizer gets one", world(phase(corev1.VolumeBound), noFinalizer), "AddFinalizer then nothing VolumeProtected"},
+		{"D-3 bound with finalizer", world(phase(corev1.VolumeBound)), "nothing VolumeInUse"},
+		{"D-3 pending", world(phase(corev1.VolumePending), noFinalizer), "nothing VolumeInUse"},
+		{"8.14 an annotation of ours that cannot be read", world(func(s *Snapshot) { s.Volume.Annotations[names.AnnReuse] = "bogus" }), "refuse ReuseInvalid"},
+		{"8.14 an empty one, such as of an unset shell variable", world(reuse("")), "refuse ReuseInvalid"},
+		{"8.14 a readable one, which no binder of ours served", world(reuse(names.ReuseAny)), "refuse ReuseKept"},
+		{"8.15 for the next claim of the name", world(reuse(names.ReuseSameName)), "refuse ReuseKept"},
+		{"8.25 for a claim elsewhere", world(reuse("other/d")), "refuse ReuseKept"},
+		{"8.14 not seen to be released", world(reuse(names.ReuseAny), late), "refuse ReuseKept"},
+		{"8.14 failed", world(reuse(names.ReuseAny), phase(corev1.VolumeFailed)), "refuse ReuseKept"},
+		{"8.14 its PersistentVolume is deleted too", world(reuse(names.ReuseAny), deleting), "refuse ReuseKept"},
+		{"8.14 available, and its PersistentVolume is deleted", world(reuse(names.ReuseAny), phase(corev1.VolumeAvailable), deleting, noClaim), "refuse ReuseKept"},
+		{"8.14 no finalizer is added to what is not deleted", world(reuse(names.ReuseAny), noFinalizer), "refuse ReuseKept"},
+		{"8.14 the policy Retain comes first", world(reuse(names.ReuseAny), policy(corev1.PersistentVolumeReclaimRetain)), "RemoveFinalizerIfRetained then nothing VolumeKept"},
+		{"8.14 one with an unknown name", world(func(s *Snapshot) { s.Volume.Annotations["purser/reuze"] = "any" }), "refuse ReuseInvalid"},
+		{"D-12 no handle", world(func(s *Snapshot) { s.Volume.Spec.CSI.VolumeHandle = "" }), "refuse VolumeInvalid"},
+		{"D-12 not CSI", world(func(s *Snapshot) { s.Volume.Spec.CSI = nil }), "refuse VolumeInvalid"},
+		{"D-2 D-37 provisioned by us, and served by another driver", world(func(s *Snapshot) { s.Volume.Spec.CSI.Driver = "other" }), "refuse VolumeInvalid"},
+		{"D-2 the same, kept", world(policy(corev1.PersistentVolumeReclaimRetain), func(s *Snapshot) { s.Volume.Spec.CSI.Driver = "other" }), "RemoveFinalizerIfRetained then nothing VolumeKept"},
+		{"D-14 driver cannot delete", world(func(s *Snapshot) { s.Driver.Controller = nil }), "refuse VolumeInvalid"},
+		{"protected by us as well", world(func(s *Snapshot) { s.Protector = true }), reclaimedUnprotected},
+		{"D-16 attached", world(func(s *Snapshot) { s.Attached = []string{"n1"} }), "wait VolumeAttached"},
+	} {
+		t.Run(tc.row, func(t *testing.T) {
+			if got := shape(Decide(tc.s)); got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestAfterDelete(t *testing.T) {
+	for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
+		if got := shape(AfterDelete(DeleteVolume{Handle: "h"}, csispec.Failure{Code: code, Message: "no"})); got != "refuse DeleteFailed" { // D-17
+			t.Errorf("%s: %s", code, got)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	core "github.com/purser-csi/purser/internal/explain/rules"
+)
+
+// shownKinds are the words for the kinds that help, completion and errors name.
+var shownKinds = []string{
+	"pvc", "pv", "pod", "volumeattachment", "volumesnapshot", "node", "storageclass", "namespace", "deployment",
+	"statefulset", "daemonset", "replicaset",
+}
+
+// parseRefs reads several KIND/NAME, or KIND and one or more NAME.
+func parseRefs(args []string, namespace string) (refs []core.Ref, err error) {
+	kind := ""
+	if !strings.Contains(args[0], "/") && len(args) > 1 {
+		kind, args = args[0]+"/", args[1:]
+	}
+	for _, arg := range args {
+		ref, err := parseRef([]string{kind + arg}, namespace)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(refs, ref) {
+			refs = append(refs, ref)
+		}
+	}
+	return refs, nil
+}
+
+// unknownKind names the kinds, and first the one that may be meant.
+func unknownKind(word string) error {
+	meant := ""
+	for _, kind := range shownKinds {
+		if meant == "" && core.IsNear(word, kind) {
+			meant = fmt.Sprintf("did you mean %s? ", kind)
+		}
+	}
+	last := len(shownKinds) - 1
+	return fmt.Errorf("%q: unknown kind; %sthere are %s and %s", word, meant,
+		strings.Join(shownKinds[:last], ", "), shownKinds[last])
+}
+
+// explainNamed explains an object. If there is none of that name, Next says which may be meant.
+func explainNamed(cluster *core.Cluster, ref core.Ref) core.Report {
+	report := cluster.Explain(ref)
+	if report.State != core.Unknown || len(report.Unread) > 0 {
+		return report
+	}
+	var texts []string
+	for _, similar := range cluster.Similar(ref) {
+		texts = append(texts, similar.String())
+	}
+	if len(texts) > 0 {
+		report.Next = "did you mean " + strings.Join(texts, " or ") + "?"
+	}
+	return report
+}
+
+// complete returns what the shell offers for an argument: a kind, or the names of one.
+func (s *source) complete(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	kindText, _, hasKind := strings.Cut(typed, "/")
+	prefix := kindText + "/"
+	if !hasKind && len(args) > 0 && !strings.Contains(args[0], "/") {
+		kindText, prefix, hasKind = args[0], "", true
+	}
+	if !hasKind {
+		var kinds []string
+		for _, kind := range shownKinds {
+			if strings.HasPrefix(kind, typed) {
+				kinds = append(kinds, kind+"/")
+			}
+		}
+		return kinds, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+	}
+	const patience = 3 * time.Second
+	ctx, stop := context.WithTimeout(c.Context(), patience)
+	defer stop()
+	cluster, namespace, err := s.read(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	ref, err := parseRef([]string{kindText, "any"}, namespace)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []string
+	for _, o := range cluster.Objects() {
+		if o.Ref.Kind == ref.Kind && o.Ref.Namespace == ref.Namespace && strings.HasPrefix(prefix+o.Ref.Name, typed) {
+			names = append(names, prefix+o.Ref.Name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

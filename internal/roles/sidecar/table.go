@@ -1,0 +1,239 @@
+package sidecar
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/internal/roles/registry"
+	"github.com/purser-csi/purser/internal/telemetry"
+)
+
+// NothingToDo is the error of a table whose driver lacks all that the role needs. It ends a role by
+// itself. A hosted role is left out, and Hosted is logged.
+type NothingToDo struct{ Alone, Hosted string }
+
+// Error implements error.
+func (e NothingToDo) Error() string { return e.Alone }
+
+// table has the controllers of one role that run, and the settings of that role.
+type table struct {
+	role   string
+	config *Config
+	source string // of the events; empty for that of the sidecar
+	silent bool   // the role writes no events
+	rows   []registry.Controller
+}
+
+// findTables lists the controllers of the role and of the hosted ones.
+func (s *Sidecar) findTables(ctx context.Context) error {
+	rows, err := s.Role.Table(ctx, s)
+	if err != nil {
+		return err
+	}
+	s.tables = []table{{role: s.Role.Name, config: s.Config, silent: s.Role.NoEvents, rows: rows}}
+	for _, c := range s.Config.Hosted {
+		nothing := NothingToDo{}
+		rows, err := c.kind.Table(ctx, s)
+		if errors.As(err, &nothing) {
+			logr.FromContextOrDiscard(ctx).Info(nothing.Hosted)
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.kind.Name, err)
+		}
+		s.tables = append(s.tables, table{
+			role: c.kind.Name, config: &c.Config, source: c.kind.EventsPrefix + s.Driver.Name,
+			silent: c.kind.NoEvents, rows: rows,
+		})
+	}
+	return nil
+}
+
+// addTables adds the controllers to the manager. They are added in the order of the rows.
+func (s *Sidecar) addTables(ctx context.Context) error {
+	for _, t := range s.tables {
+		settings, err := s.settings(ctx, t.config, t.source)
+		if err != nil {
+			return err
+		}
+		for _, c := range t.rows {
+			if err := s.add(ctx, c, settings); err != nil {
+				return fmt.Errorf("%s: %w", c.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// add adds one controller, unless the driver or the API server lacks what it needs.
+func (s *Sidecar) add(ctx context.Context, c registry.Controller, settings reconcile.Settings) error {
+	switch {
+	case c.Off:
+		return nil
+	case c.Lacks(s.Driver.Controller) || !c.Late && !s.isServed(c.Needs):
+		if c.Absent != "" {
+			logr.FromContextOrDiscard(ctx).Info(c.Absent, "controller", c.Name)
+		}
+		return nil
+	}
+	if c.Component != "" {
+		events, err := s.eventsOf(ctx, c.Component)
+		if err != nil {
+			return err
+		}
+		settings.Events = events
+	}
+	if c.Late {
+		return process.WhenServed(s.Manager, c.Needs, func(ctx context.Context) error { return c.Add(ctx, settings) })
+	}
+	return c.Add(ctx, settings)
+}
+
+// settings returns the settings of the controllers of one role.
+func (s *Sidecar) settings(ctx context.Context, c *Config, source string) (reconcile.Settings, error) {
+	settings := reconcile.Settings{
+		Workers: int(c.Workers), Backoff: reconcile.Backoff{First: c.RetryStart, Most: c.RetryMax},
+		Clock: clock.RealClock{}, Events: s.Events,
+		Decided:  telemetry.NewCounter(s.Registry, telemetry.MetricDecisions),
+		SayAfter: s.Config.SayAfter,
+	}
+	if source == "" {
+		return settings, nil
+	}
+	events, err := s.eventsOf(ctx, source)
+	settings.Events = events
+	return settings, err
+}
+
+// isServed reports whether the API server serves the kinds: older ones do not, and a kind can be
+// switched off. Without an answer it counts as served.
+func (s *Sidecar) isServed(kinds []schema.GroupVersionKind) bool {
+	return !slices.ContainsFunc(kinds, func(kind schema.GroupVersionKind) bool {
+		if s.Manager == nil {
+			return false
+		}
+		_, err := s.Manager.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+		return meta.IsNoMatchError(err)
+	})
+}
+
+// trim returns the cache transform, which keeps the fields that the controllers read.
+func (s *Sidecar) trim(ctx context.Context) toolscache.TransformFunc {
+	var rows []registry.Controller
+	for _, t := range s.tables {
+		rows = append(rows, registry.Running(t.rows, s.Driver.Controller)...)
+	}
+	trim := registry.Trim(rows, s.Config.OthersRead...)
+	if s.Role.Trim != nil {
+		return s.Role.Trim(ctx, s, trim)
+	}
+	return trim
+}
+
+// drain returns how long calls in flight may take when the process ends.
+func (s *Sidecar) drain() time.Duration {
+	longest := s.Role.Drain
+	for _, c := range s.Config.Hosted {
+		longest = max(longest, c.drain())
+	}
+	return longest
+}
+
+// Checks returns the permissions that each role of the process needs, in the order of its manifest.
+func (s *Sidecar) Checks(ctx context.Context) ([]process.PermissionCheck, error) {
+	if s.tables == nil {
+		if err := s.findTables(ctx); err != nil {
+			return nil, err
+		}
+	}
+	var checks []process.PermissionCheck
+	for i, t := range s.tables {
+		check := process.PermissionCheck{Role: t.role, Manifests: map[string]string{}}
+		grants := s.grants(t)
+		for _, g := range grants {
+			if g.Manifest != "" {
+				check.Manifests[g.Resource] = g.Manifest
+			}
+		}
+		check.Wanted = registry.Permissions(grants)
+		if i == 0 {
+			check.Wanted = s.withElection(check.Wanted)
+		}
+		if err := sortAsShipped(t.role, check.Wanted); err != nil {
+			return nil, err
+		}
+		if i == 0 && s.Role.Check != nil {
+			s.Role.Check(ctx, s, &check)
+		}
+		checks = append(checks, check)
+	}
+	return checks, nil
+}
+
+// grants returns those of the controllers that run.
+func (s *Sidecar) grants(t table) []registry.Grant {
+	rows := registry.Running(t.rows, s.Driver.Controller)
+	grants := registry.Grants(slices.DeleteFunc(rows, func(c registry.Controller) bool { return !s.isServed(c.Needs) }))
+	if t.silent {
+		return grants
+	}
+	return append(grants, registry.Events)
+}
+
+// sortAsShipped sorts permissions as in the manifest of the role; those that it does not have are last.
+func sortAsShipped(role string, permissions []process.Permission) error {
+	shipped, err := process.ShippedPermissions(role, "")
+	place := func(p process.Permission) int {
+		p.Namespace = ""
+		if at := slices.Index(shipped, p); at >= 0 {
+			return at
+		}
+		return len(shipped)
+	}
+	slices.SortStableFunc(permissions, func(a, b process.Permission) int { return cmp.Compare(place(a), place(b)) })
+	return err
+}
+
+// withElection adds the permissions for the lease.
+func (s *Sidecar) withElection(wanted []process.Permission) []process.Permission {
+	if !s.Config.Election.Enabled {
+		return wanted
+	}
+	lease := process.Permission{
+		Namespace: s.Config.Election.LeaseNamespace(), Group: coordinationv1.GroupName, Resource: "leases",
+		Verb: "create",
+	}
+	all := slices.Concat(wanted, []process.Permission{lease})
+	if s.Role.NamedLease {
+		lease.Name = s.LeaseName()
+	}
+	for _, lease.Verb = range []string{"get", "update"} {
+		all = append(all, lease)
+	}
+	var once []process.Permission
+	for _, p := range all {
+		if !slices.Contains(once, p) {
+			once = append(once, p)
+		}
+	}
+	return once
+}
+
+// checkPermissions logs each permission that one of the roles lacks.
+func (s *Sidecar) checkPermissions(ctx context.Context) {
+	checks, err := s.Checks(ctx)
+	process.CheckPermissions(ctx, s.API, checks, err)
+}

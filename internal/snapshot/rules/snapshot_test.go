@@ -1,0 +1,197 @@
+package snapshotting
+
+import (
+	"strings"
+	"testing"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/purser-csi/purser/internal/names"
+	"github.com/purser-csi/purser/test/verdicttest"
+)
+
+// world is a VolumeSnapshot of a bound claim with everything in order.
+func world(edits ...func(*Snapshot)) Snapshot {
+	s := Snapshot{
+		Settings: Settings{SourceMode: true},
+		Key:      types.NamespacedName{Namespace: "n", Name: "s"},
+		Snapshot: &snapshotv1.VolumeSnapshot{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "s", UID: "u"},
+			Spec: snapshotv1.VolumeSnapshotSpec{
+				Source: snapshotv1.VolumeSnapshotSource{PersistentVolumeClaimName: new("claim")}, VolumeSnapshotClassName: new("c"),
+			},
+		},
+		Class: class("d"),
+		Claim: &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "claim", UID: "pu"}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv"},
+			Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
+		},
+		Volume: &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{
+			ClaimRef:               &corev1.ObjectReference{UID: "pu"},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "d", VolumeHandle: "h"}},
+		}},
+	}
+	for _, edit := range edits {
+		edit(&s)
+	}
+	return s
+}
+
+// The response to MarkDeleting decides about the content's policy, not the stale cache.
+func TestAfterMark(t *testing.T) {
+	for name, tc := range map[string]struct {
+		cached, now []editContent
+		want        string
+	}{
+		"still Delete":           {[]editContent{ready}, []editContent{ready}, ""},
+		"still Retain":           {[]editContent{ready, retained}, []editContent{ready, retained}, ""},
+		"Retain, and Delete now": {[]editContent{ready, retained}, []editContent{ready}, "do DeleteContent; wait SnapshotDeleting"},
+		"Delete, and Retain now": {[]editContent{ready}, []editContent{ready, retained}, "do ReleaseClaim,ReleaseSnapshot; nothing SnapshotDeleting"},
+	} {
+		s := world(finalized, withContent(tc.cached...), deleting)
+		marked := content(append(tc.now, annotated(names.AnnSnapshotBeingDeleted))...)
+		got := ""
+		if v := AfterMark(s, marked); v != nil {
+			got = verdicttest.Show(v)
+		}
+		if got != tc.want {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+func withContent(edits ...editContent) func(*Snapshot) {
+	return func(s *Snapshot) { s.Content = content(edits...) }
+}
+
+func finalized(s *Snapshot) {
+	s.Snapshot.Finalizers = []string{names.FinalizerSnapshotSource, names.FinalizerSnapshotBound}
+	s.Claim.Finalizers = []string{names.FinalizerSnapshotClaim}
+}
+
+func deleting(s *Snapshot) { s.Snapshot.DeletionTimestamp = new(metav1.NewTime(now)) }
+
+func bound(s *Snapshot) { s.Snapshot.Status = copied(s.Snapshot, s.Content) }
+
+func preProvisioned(s *Snapshot) {
+	s.Snapshot.Spec = snapshotv1.VolumeSnapshotSpec{Source: snapshotv1.VolumeSnapshotSource{VolumeSnapshotContentName: new("snapcontent-u")}}
+	s.Claim = nil
+}
+
+func noRefUID(c *snapshotv1.VolumeSnapshotContent) { c.Spec.VolumeSnapshotRef.UID = "" }
+
+func restored(s *Snapshot) {
+	s.Snapshot.Finalizers = append(s.Snapshot.Finalizers, names.FinalizerRestoreSource)
+}
+
+func defaults(drivers ...string) func(*Snapshot) {
+	return func(s *Snapshot) {
+		s.Snapshot.Spec.VolumeSnapshotClassName, s.Class = nil, nil
+		for _, driver := range drivers {
+			s.Defaults = append(s.Defaults, *class(driver))
+		}
+	}
+}
+
+func TestDecideSnapshot(t *testing.T) {
+	const refused = "do WriteStatus; refuse "
+	for _, tc := range []struct {
+		name string
+		s    Snapshot
+		want string
+	}{
+		{"gone", world(func(s *Snapshot) { s.Snapshot = nil }), "nothing SnapshotIdle"},
+		{"SN-V4: gone, with a content", world(func(s *Snapshot) { s.Snapshot = nil }, withContent()), "nothing SnapshotIdle"},
+		{"SN-V3: content without finalizer", world(func(s *Snapshot) {
+			s.Snapshot, s.Unprotected = nil, []*snapshotv1.VolumeSnapshotContent{content(unfinalized)}
+		}), "do ProtectContent; nothing SnapshotIdle"},
+		{"SN-Q8: dynamic", world(), "do PrepareSnapshot,ProtectClaim,CreateContent,WriteStatus; wait SnapshotAwaitsDriver"},
+		{"SN-Q8: after a crash", world(finalized), "do CreateContent,WriteStatus; wait SnapshotAwaitsDriver"},
+		{"SN-Q2: default class", world(defaults("d", "e"), finalized), "do PrepareSnapshot,CreateContent,WriteStatus; wait SnapshotAwaitsDriver"},
+		{"SN-Q2: no default class", world(defaults("e")), refused + "SnapshotClassUnclear"},
+		{"SN-Q2: two default classes", world(defaults("d", "d")), refused + "SnapshotClassUnclear"},
+		{"SN-Q2: class missing", world(func(s *Snapshot) { s.Class = nil }), refused + "SnapshotClassNotFound"},
+		{"SN-H5: class of another driver", world(func(s *Snapshot) { s.Class = class("e") }), refused + "SnapshotContentCreateFailed"},
+		{"claim missing", world(func(s *Snapshot) { s.Claim = nil }), refused + "SnapshotContentCreateFailed"},
+		{"claim not bound", world(func(s *Snapshot) { s.Claim.Status.Phase = corev1.ClaimPending }), refused + "SnapshotContentCreateFailed"},
+		{"claim is being deleted", world(func(s *Snapshot) { s.Claim.DeletionTimestamp = new(metav1.NewTime(now)) }), refused + "SnapshotContentCreateFailed"},
+		{"volume missing", world(func(s *Snapshot) { s.Volume = nil }), refused + "SnapshotContentCreateFailed"},
+		{"volume of another claim", world(func(s *Snapshot) { s.Volume.Spec.ClaimRef.UID = "x" }), refused + "SnapshotContentCreateFailed"},
+		{"not a CSI volume", world(func(s *Snapshot) { s.Volume.Spec.CSI = nil }), refused + "SnapshotContentCreateFailed"},
+		{"SN-P2: half a pair", world(func(s *Snapshot) { delete(s.Class.Parameters, names.ParameterSnapshotterSecretName) }), refused + "SnapshotContentCreateFailed"},
+		{"SN-Q3: no source", world(func(s *Snapshot) { s.Snapshot.Spec.Source = snapshotv1.VolumeSnapshotSource{} }), refused + "SnapshotInvalid"},
+		{"SN-Q7: not taken yet", world(finalized, withContent(), bound), "wait SnapshotAwaitsDriver"},
+		{"SN-Q10: taken", world(finalized, withContent(), bound, withContent(taken)), "do WriteStatus; wait SnapshotAwaitsDriver"},
+		{"SN-Q10: ready", world(finalized, withContent(), bound, withContent(ready)), "do WriteStatus,ReleaseClaim; nothing SnapshotUsable"},
+		{"SN-N5: another needs the claim", world(finalized, withContent(), bound, withContent(ready), func(s *Snapshot) { s.Others = []string{"o"} }), "do WriteStatus; nothing SnapshotUsable"},
+		{"SN-N5: released after a crash", world(finalized, withContent(ready), bound), "do ReleaseClaim; nothing SnapshotIdle"},
+		{"SN-H3: ready, nothing to write", world(finalized, withContent(ready), bound, func(s *Snapshot) { s.Claim.Finalizers = nil }), "nothing SnapshotIdle"},
+		{"SN-Q7: content of the other kind", world(finalized, withContent(static)), refused + "SnapshotContentUnfit"},
+		{"SN-Q7: content without uid", world(finalized, withContent(noRefUID)), refused + "SnapshotContentTaken"},
+		{"SN-Q4: content lost", world(finalized, withContent(ready), bound, func(s *Snapshot) { s.Content = nil }), refused + "SnapshotContentAbsent"},
+		{"SN-Q4: content lost before ready", world(finalized, withContent(taken), bound, func(s *Snapshot) { s.Content = nil }), refused + "SnapshotContentAbsent"},
+		{"SN-Q4: misbound", world(finalized, withContent(ready), bound, withContent(ready, noRefUID)), refused + "SnapshotNotBoundBack"},
+		{"SN-Q5: content missing", world(preProvisioned), refused + "SnapshotContentAbsent"},
+		{"SN-Q5: bound", world(preProvisioned, withContent(static, noRefUID)), "do PrepareSnapshot,BindContent,WriteStatus; wait SnapshotAwaitsDriver"},
+		{"SN-Q5: content of a volume", world(preProvisioned, withContent()), refused + "SnapshotContentUnfit"},
+		{"SN-Q5: taken by another", world(preProvisioned, withContent(static, func(c *snapshotv1.VolumeSnapshotContent) {
+			c.Spec.VolumeSnapshotRef.UID = "x"
+		})), refused + "SnapshotContentTaken"},
+		{"SN-D2: deleted, no finalizer", world(deleting), "nothing SnapshotDeleting"},
+		{"SN-D1: deleted before its content", world(finalized, deleting), "do ReleaseClaim,ReleaseSnapshot; nothing SnapshotDeleting"},
+		{"SN-D1: content of another", world(finalized, deleting, withContent(noRefUID)), "do ReleaseClaim,ReleaseSnapshot; nothing SnapshotDeleting"},
+		{"SN-D3: restored", world(finalized, withContent(ready), deleting, func(s *Snapshot) { s.Restoring = []string{"r"} }), "refuse SnapshotRestoring"},
+		{"SN-D6: deleted", world(finalized, withContent(ready), deleting), "do MarkDeleting,DeleteContent; wait SnapshotDeleting"},
+		{"SN-D6: content goes", world(finalized, withContent(ready, terminating, annotated(names.AnnSnapshotBeingDeleted)), deleting), "wait SnapshotDeleting"},
+		{"SN-D7, X-10: the provisioner removes its finalizer first", world(finalized, restored, deleting), "do ReleaseClaim; wait SnapshotDeleting"},
+		{"SN-D7, X-10: the content does not wait for that", world(finalized, restored, withContent(ready), deleting), "do MarkDeleting,DeleteContent; wait SnapshotDeleting"},
+		{"SN-D8: retained", world(finalized, withContent(ready, retained), deleting), "do MarkDeleting,ReleaseClaim,ReleaseSnapshot; nothing SnapshotDeleting"},
+		{"member of a group", world(func(s *Snapshot) { s.Snapshot.Finalizers = []string{names.FinalizerSnapshotInGroup} }), "wait SnapshotInGroup"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := verdicttest.Show(DecideSnapshot(tc.s, now)); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// SN-N15, SN-N10, SN-N1: the content has all that upstream's has, and its finalizer from the start.
+func TestNewContent(t *testing.T) {
+	todo := DecideSnapshot(world(), now).(do)
+	c := todo.Actions[2].(CreateContent).Content
+	if c.Name != "snapcontent-u" || c.Finalizers[0] != names.FinalizerSnapshotContent || *c.Spec.Source.VolumeHandle != "h" ||
+		c.Spec.VolumeSnapshotRef.UID != "u" || c.Annotations[names.AnnSnapshotDeletionSecretName] != "x" {
+		t.Errorf("content %+v", c)
+	}
+}
+
+// SN-Q9: the same error is written once.
+func TestErrorIsWrittenOnce(t *testing.T) {
+	s := world(func(s *Snapshot) { s.Class = nil })
+	first := DecideSnapshot(s, now).(do)
+	s.Snapshot.Status = first.Actions[0].(WriteStatus).Status
+	if got := verdicttest.Show(DecideSnapshot(s, now.Add(9))); !strings.HasPrefix(got, "refuse") {
+		t.Errorf("written again: %s", got)
+	}
+}
+
+// SN-H19: a restore is seen in either field, and in another namespace.
+func TestRestoredFrom(t *testing.T) {
+	group := ptr.To(names.SnapshotGroup)
+	for want, spec := range map[string]corev1.PersistentVolumeClaimSpec{
+		"n/a": {DataSource: &corev1.TypedLocalObjectReference{APIGroup: group, Kind: "VolumeSnapshot", Name: "a"}},
+		"n/b": {DataSourceRef: &corev1.TypedObjectReference{APIGroup: group, Kind: "VolumeSnapshot", Name: "b"}},
+		"m/c": {DataSourceRef: &corev1.TypedObjectReference{APIGroup: group, Kind: "VolumeSnapshot", Name: "c", Namespace: new("m")}},
+		"/":   {DataSource: &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "d"}},
+	} {
+		got, _ := RestoredFrom(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "n"}, Spec: spec})
+		if got.Namespace+"/"+got.Name != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package sources
+
+import (
+	"context"
+	"fmt"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/names"
+	"github.com/purser-csi/purser/internal/objects"
+	source "github.com/purser-csi/purser/internal/sources/rules"
+)
+
+// Indexes of unbound claims by the source that they name, and of claims by the finalizer that keeps
+// them as the source of clones.
+const (
+	IndexSource = "source"
+	IndexCloned = "cloneSource"
+	// Cloned is the only value of IndexCloned.
+	Cloned = "true"
+)
+
+// Memory is the state of this process about one source, beyond the API objects.
+type Memory struct {
+	Driver   string
+	Calls    int              // CreateVolume calls in flight
+	Requests []source.Request // the unresolved requests in the journal
+	// Asks reports whether a claim asks for a volume of the driver; nil for each claim.
+	Asks func(*corev1.PersistentVolumeClaim) bool
+}
+
+// Gather gathers the inputs of the decision about the finalizer of a source. A source that is
+// in use is not read live: each of its users enqueues it once more.
+func Gather(ctx context.Context, from kube.Readers, ref source.Ref, m Memory) (source.Held, error) {
+	h := source.Held{State: source.State{Ref: ref}, Driver: m.Driver}
+	var err error
+	if h.Users, err = ReadUsers(ctx, from.Cached, ref, m); err != nil {
+		return h, err
+	}
+	if h.Users.IsBusy() {
+		if ref.IsClaim() { // for the event, if it is being deleted
+			h.Claim, err = kube.Get(ctx, from.Cached, ref.NamespacedName, &corev1.PersistentVolumeClaim{})
+		}
+		return h, err
+	}
+	h.State, err = Read(ctx, from.Live, ref)
+	return h, err
+}
+
+// ReadUsers returns the users that keep a source. The claims come from the cache: one whose
+// CreateVolume call has begun is there, or counts as a call.
+func ReadUsers(ctx context.Context, from client.Reader, ref source.Ref, m Memory) (source.Users, error) {
+	u := source.Users{Calls: m.Calls, Requests: m.Requests}
+	var claims corev1.PersistentVolumeClaimList
+	if err := from.List(ctx, &claims, client.MatchingFields{IndexSource: ref.String()}); err != nil {
+		return u, fmt.Errorf("read the claims with the source %s: %w", ref, err)
+	}
+	for i := range claims.Items {
+		if claim := &claims.Items[i]; source.Waits(claim) && (m.Asks == nil || m.Asks(claim)) {
+			u.Claims = append(u.Claims, client.ObjectKeyFromObject(claim).String())
+		}
+	}
+	return u, nil
+}
+
+// ReadFor gathers the source of a claim in a namespace, with the ReferenceGrants where the source
+// is in another one.
+func ReadFor(ctx context.Context, from client.Reader, ref source.Ref, namespace string) (source.State, error) {
+	if ref.Namespace != namespace {
+		s := source.State{Ref: ref}
+		if err := readGrants(ctx, from, &s); err != nil || s.Unread.Resource != "" {
+			return s, err
+		}
+		whole, err := Read(ctx, from, ref)
+		whole.Grants = s.Grants
+		return whole, err
+	}
+	return Read(ctx, from, ref)
+}
+
+// Read gathers a source. from must be the API server: the cache drops most of a bound
+// claim, and whether a source may be read must not depend on a stale cache.
+//
+// A kind that the API server does not serve, and an object that may not be read, are part of the
+// answer: both end without a restart (H-38).
+func Read(ctx context.Context, from client.Reader, ref source.Ref) (source.State, error) {
+	s := source.State{Ref: ref}
+	var err error
+	switch {
+	case ref.IsClaim():
+		err = cloneSource(ctx, from, &s)
+	case ref.IsSnapshot():
+		err = restoreSource(ctx, from, &s)
+	}
+	return s, err
+}
+
+func cloneSource(ctx context.Context, from client.Reader, s *source.State) (err error) {
+	s.Claim, err = kube.Get(ctx, from, s.Ref.NamespacedName, &corev1.PersistentVolumeClaim{})
+	if err != nil || s.Claim == nil || s.Claim.Spec.VolumeName == "" {
+		return err
+	}
+	pv, err := kube.Get(ctx, from, types.NamespacedName{Name: s.Claim.Spec.VolumeName}, &corev1.PersistentVolume{})
+	if err != nil {
+		return err
+	}
+	s.Volume, err = objects.ToCSI(pv) // M-7
+	return err
+}
+
+func restoreSource(ctx context.Context, from client.Reader, s *source.State) (err error) {
+	s.Snapshot, err = kube.Get(ctx, from, s.Ref.NamespacedName, &snapshotv1.VolumeSnapshot{})
+	if s.Unread, err = unread(err, "volumesnapshots."+names.SnapshotGroup); err != nil || s.Snapshot == nil {
+		return err
+	}
+	name := source.BoundContent(s.Snapshot)
+	if name == "" {
+		return nil
+	}
+	s.Content, err = kube.Get(ctx, from, types.NamespacedName{Name: name}, &snapshotv1.VolumeSnapshotContent{})
+	s.Unread, err = unread(err, "volumesnapshotcontents."+names.SnapshotGroup)
+	return err
+}
+
+// unread turns errors that an administrator ends into an obstacle.
+func unread(err error, resource string) (source.Unread, error) {
+	switch {
+	case apierrors.IsForbidden(err):
+		return source.Unread{Resource: resource, Forbidden: true}, nil
+	case kube.IsUnserved(err):
+		return source.Unread{Resource: resource}, nil
+	}
+	return source.Unread{}, err
+}
+
+// Indexes are the indexes of claims that protection of sources reads.
+func Indexes() []kube.Index {
+	return []kube.Index{
+		kube.IndexBy(IndexSource, func(claim *corev1.PersistentVolumeClaim) []string {
+			if ref := source.Of(claim); claim.Spec.VolumeName == "" && !ref.IsNone() {
+				return []string{ref.String()}
+			}
+			return nil
+		}),
+		kube.IndexBy(IndexCloned, func(claim *corev1.PersistentVolumeClaim) []string {
+			if source.IsProtected(claim, source.Ref{Kind: source.KindClaim}) {
+				return []string{Cloned}
+			}
+			return nil
+		}),
+	}
+}

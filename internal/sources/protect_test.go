@@ -1,0 +1,142 @@
+package sources
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
+	source "github.com/purser-csi/purser/internal/sources/rules"
+	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/verdict"
+)
+
+// cloneOf is a request for a clone of the volume with a handle.
+func cloneOf(handle string) source.Request {
+	return source.Request{Volume: "pvc-c", Content: &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{
+		Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: handle},
+	}}}
+}
+
+// the instance of one node keeps the source of a call that the instance of another node made,
+// and whose outcome that one does not know, and that of a request which the next leader would find.
+func TestSourceOfACallOnAnotherNode(t *testing.T) {
+	ref := source.Ref{Kind: source.KindClaim}
+	ref.Namespace, ref.Name = "crew", "logbook"
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name, UID: "u", Finalizers: []string{ref.Finalizer()}},
+		Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: "pv"},
+	}
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}
+	pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "csi.example", VolumeHandle: "h"}
+	builder := fake.NewClientBuilder().WithScheme(kube.NewScheme()).WithObjects(claim, pv)
+	for _, index := range Indexes() {
+		builder.WithIndex(index.Kind, index.Field, index.Values)
+	}
+	api, clock := builder.Build(), clocktesting.NewFakeClock(time.Unix(1000, 0))
+	call := cloneOf("h")
+	unflushed := error(nil)
+	elsewhere, unknown := []source.Request{call}, errors.New("busy")
+	c := New(Config{
+		Settings: reconcile.Settings{Clock: clock}, Cached: api, Live: api, Writer: api, Driver: "csi.example",
+		Asks:      func(*corev1.PersistentVolumeClaim) bool { return true },
+		Requests:  func(context.Context) ([]source.Request, error) { return nil, nil },
+		Flushed:   func(context.Context) error { return unflushed },
+		Elsewhere: func(context.Context) ([]source.Request, error) { return elsewhere, unknown },
+	})
+	attempt := func() (source.Verdict, error) {
+		t.Helper()
+		h, err := c.Gather(t.Context(), ref)
+		if err != nil || !isRelease(c.Decide(h, clock.Now())) {
+			t.Fatalf("%+v, %v", h, err)
+		}
+		return c.Apply(t.Context(), h, source.Unprotect{})
+	}
+	isProtected := func() bool {
+		now, err := kube.Get(t.Context(), api, ref.NamespacedName, &corev1.PersistentVolumeClaim{})
+		return err == nil && source.IsProtected(now, ref)
+	}
+	if _, err := attempt(); !errors.Is(err, unknown) || !isProtected() {
+		t.Errorf("it is not known what other nodes do: %v, protected: %v", err, isProtected())
+	}
+	unknown = nil
+	next, err := attempt()
+	if kept, ok := next.(verdict.Wait[source.Action]); err != nil || !ok || !kept.Until.After(clock.Now()) || !isProtected() {
+		t.Errorf("another node has a call: %+v, %v, protected: %v", next, err, isProtected())
+	}
+	elsewhere, unflushed = nil, errors.New("another process has taken over")
+	if _, err := attempt(); !errors.Is(err, unflushed) || !isProtected() {
+		t.Errorf("the next leader may know of a call: %v, protected: %v", err, isProtected())
+	}
+	unflushed = nil
+	if next, err := attempt(); err != nil || next != nil || isProtected() {
+		t.Errorf("no node has a call: %+v, %v, protected: %v", next, err, isProtected())
+	}
+}
+
+// recorded has the reasons of events, with their objects.
+type recorded struct{ events []string }
+
+func (r *recorded) Event(o runtime.Object, _, reason, message string) {
+	name := "?"
+	if object, is := o.(client.Object); is {
+		name = object.GetName()
+	}
+	r.events = append(r.events, name+" "+reason+": "+message)
+}
+
+// A clone whose outcome is not known, whose claim and secret are gone, keeps its source: after a
+// minute the source says so, if it is being deleted.
+func TestDeletionThatWaitsIsSaid(t *testing.T) {
+	ref := source.Ref{Kind: source.KindClaim}
+	ref.Namespace, ref.Name = "crew", "logbook"
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: ref.Namespace, Name: ref.Name, UID: "u", Finalizers: []string{ref.Finalizer()}, DeletionTimestamp: new(metav1.Now()),
+		},
+		Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv"},
+	}
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}
+	pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "csi.example", VolumeHandle: "h"}
+	builder := fake.NewClientBuilder().WithScheme(kube.NewScheme()).WithObjects(claim, pv)
+	for _, index := range Indexes() {
+		builder.WithIndex(index.Kind, index.Field, index.Values)
+	}
+	api, clock, events := builder.Build(), clocktesting.NewFakeClock(time.Unix(1000, 0)), &recorded{}
+	request := cloneOf("h")
+	request.Secret.Namespace, request.Secret.Name = "vault", "create"
+	loop := New(Config{
+		Settings: reconcile.Settings{
+			Clock: clock, Events: events, Decided: telemetry.NewCounter(prometheus.NewRegistry(), telemetry.MetricDecisions),
+		},
+		Cached: api, Live: api, Writer: api, Driver: "csi.example",
+		Asks:     func(*corev1.PersistentVolumeClaim) bool { return true },
+		Requests: func(context.Context) ([]source.Request, error) { return []source.Request{request}, nil },
+		Flushed:  func(context.Context) error { return nil },
+	}).Loop()
+	for _, wait := range []time.Duration{0, time.Minute} {
+		clock.Step(wait)
+		if len(events.events) > 0 {
+			t.Errorf("too early: %q", events.events)
+		}
+		if result, err := loop.Reconcile(t.Context(), ref); err != nil || result.RequeueAfter <= 0 {
+			t.Errorf("%+v, %v", result, err)
+		}
+	}
+	if len(events.events) != 1 || !strings.HasPrefix(events.events[0], "logbook SourceDeletionAwaits: ") ||
+		!strings.Contains(events.events[0], "Secret vault/create") {
+		t.Errorf("events %q", events.events)
+	}
+}

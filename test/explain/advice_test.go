@@ -1,0 +1,170 @@
+package explain
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/cluster"
+	"github.com/purser-csi/purser/test/rolestest"
+)
+
+// changing are the verbs of kubectl that change objects and can be tried.
+var changing = []string{"patch", "annotate", "label", "delete", "taint", "uncordon", "scale"}
+
+// TestAdviceIsAccepted tries each command of the answers that changes something on a real API server, with
+// --dry-run=server: no advice is one that the API refuses.
+func TestAdviceIsAccepted(t *testing.T) {
+	server := rolestest.LiveServer(t)
+	bin := filepath.Join("..", "..", "bin")
+	if err := server.Install(t.Context(), cluster.FindResources(bin)...); err != nil {
+		t.Fatal(err)
+	}
+	api, err := client.New(server.RESTConfig(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := adviceServer{t, api, filepath.Join(bin, "kubectl"), server.Kubeconfig()}
+	p.make(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "shop"}})
+	for _, namespace := range []string{"shop", "kube-system"} {
+		p.make(map[string]any{
+			"apiVersion": "v1", "kind": "ServiceAccount",
+			"metadata": map[string]any{"name": "default", "namespace": namespace},
+		})
+	}
+	base, all := readSituations(t)
+	tried := 0
+	for _, s := range all {
+		objects := p.objects(s, base)
+		var made []*unstructured.Unstructured
+		for _, line := range commandsOf(t, s, base, s.Explain, "shop") {
+			words, err := split(line)
+			if err != nil || len(words) < 2 || words[0] != "kubectl" || !slices.ContainsFunc(words[1:], isChanging) {
+				continue
+			}
+			for _, o := range objects {
+				if slices.Contains(words, o.GetName()) && !slices.Contains(made, o) && o.GetKind() != "Namespace" {
+					p.make(o.Object)
+					made = append(made, o)
+				}
+			}
+			tried++
+			if out := p.kubectl(append(words[1:], "--dry-run=server")...); out != "" {
+				t.Errorf("%s: %s: %s", s.Name, line, out)
+			}
+		}
+		for _, o := range made {
+			p.remove(o)
+		}
+	}
+	t.Logf("%d commands were tried", tried)
+	if tried < 40 {
+		t.Errorf("%d commands were tried", tried)
+	}
+}
+
+func isChanging(word string) bool { return slices.Contains(changing, word) }
+
+// adviceServer is an API server on which commands are tried.
+type adviceServer struct {
+	*testing.T
+
+	api                 client.Client
+	program, kubeconfig string
+}
+
+// kubectl returns what a command that fails prints, and nothing for one that does not.
+func (p adviceServer) kubectl(args ...string) string {
+	command := exec.CommandContext(p.Context(), p.program, append([]string{"--kubeconfig=" + p.kubeconfig}, args...)...)
+	var out bytes.Buffer
+	command.Stdout, command.Stderr = &out, &out
+	if err := command.Run(); err != nil {
+		return err.Error() + ": " + out.String()
+	}
+	return ""
+}
+
+// objects are those of a situation as a client can create them.
+func (p adviceServer) objects(s situation, base []map[string]any) (all []*unstructured.Unstructured) {
+	p.Helper()
+	text, err := os.ReadFile(s.dump(p.T, base))
+	var list struct {
+		Items []map[string]any `json:"items"`
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &list)
+	}
+	if err != nil {
+		p.Fatal(err)
+	}
+	for _, item := range list.Items {
+		o := &unstructured.Unstructured{Object: item}
+		for _, field := range []string{
+			"uid", "resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "finalizers", "managedFields",
+		} {
+			unstructured.RemoveNestedField(item, "metadata", field)
+		}
+		delete(item, "status")
+		creatable(o)
+		all = append(all, o)
+	}
+	return all
+}
+
+// creatable fills in what the API demands and the situations leave out.
+func creatable(o *unstructured.Unstructured) {
+	set := func(value any, fields ...string) {
+		if _, has, _ := unstructured.NestedFieldNoCopy(o.Object, fields...); !has {
+			_ = unstructured.SetNestedField(o.Object, value, fields...)
+		}
+	}
+	switch o.GetKind() {
+	case "Deployment", "StatefulSet", "DaemonSet":
+		labels := map[string]any{"app": o.GetName()}
+		_ = unstructured.SetNestedMap(o.Object, map[string]any{"matchLabels": labels}, "spec", "selector")
+		_ = unstructured.SetNestedMap(o.Object, labels, "spec", "template", "metadata", "labels")
+		_ = unstructured.SetNestedSlice(
+			o.Object, []any{map[string]any{"name": "c", "image": "i"}}, "spec", "template", "spec", "containers",
+		)
+	case "Pod":
+		unstructured.RemoveNestedField(o.Object, "spec", "containers")
+		set([]any{map[string]any{"name": "c", "image": "i"}}, "spec", "containers")
+		set(int64(0), "spec", "terminationGracePeriodSeconds")
+		set("default", "spec", "serviceAccountName")
+		set(false, "spec", "automountServiceAccountToken")
+	case "PersistentVolume":
+		set([]any{"ReadWriteOnce"}, "spec", "accessModes")
+		set(map[string]any{"storage": "1Gi"}, "spec", "capacity")
+	case "VolumeSnapshotContent":
+		set("Delete", "spec", "deletionPolicy")
+	}
+}
+
+func (p adviceServer) make(object map[string]any) {
+	p.Helper()
+	o := &unstructured.Unstructured{Object: object}
+	if err := p.api.Create(p.Context(), o.DeepCopy()); err != nil {
+		p.Logf("not made: %s %s: %v", o.GetKind(), o.GetName(), err)
+	}
+}
+
+func (p adviceServer) remove(o *unstructured.Unstructured) {
+	p.Helper()
+	now := p.Context()
+	found := o.DeepCopy()
+	if p.api.Get(now, client.ObjectKeyFromObject(o), found) != nil {
+		return
+	}
+	found.SetFinalizers(nil)
+	if err := p.api.Update(now, found); err != nil {
+		p.Logf("%s %s: %v", o.GetKind(), o.GetName(), err)
+	}
+	_ = p.api.Delete(now, found, client.GracePeriodSeconds(0)) // gone, or in the way of the next, which says so
+}

