@@ -47,6 +47,12 @@ func (e *EndedObjects) Has(uid types.UID) bool {
 	return ok
 }
 
+func (e *EndedObjects) isEmpty() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.since) == 0
+}
+
 // Forget removes an object, for instance when the watch delivers its deletion.
 func (e *EndedObjects) Forget(uid types.UID) {
 	e.mu.Lock()

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"maps"
 	"sync"
 
 	toolscache "k8s.io/client-go/tools/cache"
@@ -19,17 +20,17 @@ import (
 // matter while the cache has the object: after a broken watch a new list is delivered object by
 // object, and an object delivered early may be newer than the write to one that is still stale.
 type OwnWrites[T client.Object] struct {
-	mu      sync.Mutex
-	entries map[client.ObjectKey]T
-	shown   shown
-	seen    string // the newest resourceVersion that the watch has delivered; empty before the first
-	swept   string // the value of seen at the last sweep; empty before the first
-	events  int    // events in the order of resourceVersions since the last sweep
+	mu     sync.Mutex
+	byKey  map[client.ObjectKey]T
+	shown  shown
+	seen   string // the newest resourceVersion that the watch has delivered; empty before the first
+	swept  string // the value of seen at the last sweep; empty before the first
+	events int    // events in the order of resourceVersions since the last sweep
 }
 
 // NewOwnWrites returns an OwnWrites without entries.
 func NewOwnWrites[T client.Object]() *OwnWrites[T] {
-	return &OwnWrites[T]{entries: map[client.ObjectKey]T{}, shown: shown{latest: map[client.ObjectKey]sight{}}}
+	return &OwnWrites[T]{byKey: map[client.ObjectKey]T{}, shown: shown{latest: map[client.ObjectKey]sight{}}}
 }
 
 // Wrote adds the object as the API server returned it, unless the watch has delivered it already.
@@ -40,8 +41,8 @@ func (r *OwnWrites[T]) Wrote(object T) {
 	if last, ok := r.shown.latest[key]; ok && !objects.IsNewer(version, last.version) {
 		return
 	}
-	if own, ok := r.entries[key]; !ok || objects.IsNewer(version, own.GetResourceVersion()) {
-		r.entries[key] = object
+	if own, ok := r.byKey[key]; !ok || objects.IsNewer(version, own.GetResourceVersion()) {
+		r.byKey[key] = object
 	}
 }
 
@@ -51,9 +52,9 @@ func (r *OwnWrites[T]) Forget(object T) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := client.ObjectKeyFromObject(object)
-	own, ok := r.entries[key]
+	own, ok := r.byKey[key]
 	if ok = ok && own.GetUID() == object.GetUID(); ok {
-		delete(r.entries, key)
+		delete(r.byKey, key)
 	}
 	return ok
 }
@@ -80,8 +81,8 @@ func (r *OwnWrites[T]) Saw(object T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := r.saw(object)
-	if own, ok := r.entries[key]; ok && !objects.IsNewer(own.GetResourceVersion(), object.GetResourceVersion()) {
-		delete(r.entries, key)
+	if own, ok := r.byKey[key]; ok && !objects.IsNewer(own.GetResourceVersion(), object.GetResourceVersion()) {
+		delete(r.byKey, key)
 	}
 }
 
@@ -92,8 +93,8 @@ func (r *OwnWrites[T]) Gone(object T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := r.saw(object)
-	if own, ok := r.entries[key]; ok && own.GetUID() == object.GetUID() {
-		delete(r.entries, key)
+	if own, ok := r.byKey[key]; ok && own.GetUID() == object.GetUID() {
+		delete(r.byKey, key)
 	}
 }
 
@@ -106,7 +107,7 @@ func (r *OwnWrites[T]) Unseen(match func(T) bool) (all []T) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, own := range r.entries {
+	for _, own := range r.byKey {
 		if objects.IsNewer(own.GetResourceVersion(), r.seen) && match(own) {
 			all = append(all, own)
 		}
@@ -114,12 +115,19 @@ func (r *OwnWrites[T]) Unseen(match func(T) bool) (all []T) {
 	return all
 }
 
+// entries returns all own writes that the watch may not have delivered yet.
+func (r *OwnWrites[T]) entries() map[client.ObjectKey]T {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.byKey)
+}
+
 // own returns the entry of a key, and whether it is newer than everything that the watch has
 // delivered.
 func (r *OwnWrites[T]) own(key client.ObjectKey) (own T, remembered, ahead bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	own, remembered = r.entries[key]
+	own, remembered = r.byKey[key]
 	return own, remembered, remembered && objects.IsNewer(own.GetResourceVersion(), r.seen)
 }
 
@@ -143,9 +151,9 @@ func (r *OwnWrites[T]) saw(object T) client.ObjectKey {
 	if r.events++; r.events < sweepEvery {
 		return key
 	}
-	for key, own := range r.entries {
+	for key, own := range r.byKey {
 		if !objects.IsNewer(own.GetResourceVersion(), r.swept) {
-			delete(r.entries, key)
+			delete(r.byKey, key)
 		}
 	}
 	r.events, r.swept = 0, version

@@ -30,6 +30,13 @@ type Task[K comparable, S, A any] interface {
 	About(key K, s S) About
 }
 
+// Reader is a [Task] whose decisions may be [verdict.Read].
+type Reader[S any] interface {
+	// Read returns the snapshot with the objects that a decision asked for. Like Gather it judges nothing
+	// and has no effects.
+	Read(ctx context.Context, s S, refs []verdict.Ref) (S, error)
+}
+
 // About is what the loop needs of a snapshot for logs and events.
 type About struct {
 	Object runtime.Object // that events are about; nil for none
@@ -132,8 +139,15 @@ func (l *Loop[K, S, A]) Reconcile(ctx context.Context, key K) (reconcile.Result,
 	}
 	began := l.Clock.Now()
 	snapshot, err := l.Task.Gather(ctx, key)
+	var first verdict.Verdict[A]
+	if err == nil {
+		snapshot, first, err = l.decide(ctx, snapshot)
+	}
 	about := l.Task.About(key, snapshot)
-	end, acted, rests := l.follow(ctx, key, snapshot, about, err)
+	if err != nil {
+		first = l.unreadable(err)
+	}
+	end, acted, rests := l.follow(ctx, key, snapshot, about, first)
 	if rests > 0 {
 		if l.Rests != nil {
 			l.Rests(key)
@@ -161,15 +175,28 @@ func runOf[K comparable, A any](
 	}
 }
 
-// follow decides and applies until there is no action left. unread is the error of the gather. A key
+// decide returns the verdict about a snapshot, and the snapshot with what was read for it.
+func (l *Loop[K, S, A]) decide(ctx context.Context, s S) (S, verdict.Verdict[A], error) {
+	now := l.Clock.Now()
+	return verdict.Settle(
+		s, func(s S) verdict.Verdict[A] { return l.Task.Decide(s, now) },
+		func(s S, refs []verdict.Ref) (S, error) { return l.read(ctx, s, refs) },
+	)
+}
+
+func (l *Loop[K, S, A]) read(ctx context.Context, s S, refs []verdict.Ref) (S, error) {
+	reader, ok := l.Task.(Reader[S])
+	if !ok {
+		return s, fmt.Errorf("the controller %s cannot read %s; this is a bug of Purser, please report it", l.Name, refs[0])
+	}
+	return reader.Read(ctx, s, refs)
+}
+
+// follow applies the first verdict and those that come of it, until there is no action left. A key
 // in a hot loop rests instead. acted is the reason of the first verdict if it has actions.
 func (l *Loop[K, S, A]) follow(
-	ctx context.Context, key K, snapshot S, about About, unread error,
+	ctx context.Context, key K, snapshot S, about About, v verdict.Verdict[A],
 ) (end verdict.Verdict[A], acted verdict.Reason, rests time.Duration) {
-	if unread != nil {
-		return l.unreadable(unread), "", 0
-	}
-	v := l.Task.Decide(snapshot, l.Clock.Now())
 	todo, acts := v.(verdict.Do[A])
 	if acts && !l.Polls {
 		if rests := l.rest(key, about, todo); rests > 0 {
@@ -181,6 +208,9 @@ func (l *Loop[K, S, A]) follow(
 		acted = todo.Reason
 	}
 	for range maxDecisions {
+		if asks, ok := v.(verdict.Read[A]); ok {
+			snapshot, v = l.resume(ctx, snapshot, asks)
+		}
 		todo, ok := v.(verdict.Do[A])
 		if !ok {
 			return v, acted, 0
@@ -199,6 +229,24 @@ func (l *Loop[K, S, A]) follow(
 			maxDecisions, v.Because().Reason, v.Because().Text(),
 		),
 	}, acted, 0
+}
+
+// resume reads what the outcome of an action asks for and decides again.
+func (l *Loop[K, S, A]) resume(ctx context.Context, s S, asks verdict.Read[A]) (S, verdict.Verdict[A]) {
+	asked := false
+	s, v, err := verdict.Settle(
+		s, func(s S) verdict.Verdict[A] {
+			if !asked {
+				asked = true
+				return asks
+			}
+			return l.Task.Decide(s, l.Clock.Now())
+		}, func(s S, refs []verdict.Ref) (S, error) { return l.read(ctx, s, refs) },
+	)
+	if err != nil {
+		v = l.unreadable(err)
+	}
+	return s, v
 }
 
 // rest returns how long a key rests that would do once more what its last runs did in vain.

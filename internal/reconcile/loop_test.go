@@ -346,3 +346,81 @@ func TestReconcileLogsAnUnchangedRefusalOnce(t *testing.T) {
 		}
 	}
 }
+
+// asking is a task that decides only after it has read.
+type asking struct {
+	script
+	read []string
+	err  error
+}
+
+func (a *asking) Decide(s int, now time.Time) v {
+	if s == 0 {
+		return verdict.MustRead[string](verdict.Ref{What: "claim"})
+	}
+	return a.script.Decide(s, now)
+}
+
+func (a *asking) Read(_ context.Context, s int, refs []verdict.Ref) (int, error) {
+	for _, ref := range refs {
+		a.read = append(a.read, ref.String())
+	}
+	return s + 1, a.err
+}
+
+// The loop reads what a decision asks for, and what the outcome of an action asks for.
+func TestReadsWhatIsAskedFor(t *testing.T) {
+	task := &asking{script: script{
+		decide: verdict.Do[string]{
+			Finding: finding(verdict.Provisioning), Actions: []string{"a"},
+			Then: verdict.Nothing[string]{Finding: finding(verdict.VolumeProvisioned)},
+		},
+	}}
+	l, told := newLoop(&task.script)
+	l.Task = task
+	if result, err := l.Reconcile(t.Context(), "k"); err != nil || result.RequeueAfter != 0 {
+		t.Errorf("result = %v, %v", result, err)
+	}
+	if diff := cmp.Diff([]string{"claim"}, task.read); diff != "" || len(task.done) != 1 {
+		t.Errorf("read, and done %v:\n%s", task.done, diff)
+	}
+	if len(*told) != 2 {
+		t.Errorf("events: %v", *told)
+	}
+
+	task.read, task.done = nil, nil
+	task.answers = map[string]v{"a": verdict.MustRead[string](verdict.Ref{What: "volume"})}
+	task.errs = nil
+	l.Task = endsAfterVolume{task}
+	if result, err := l.Reconcile(t.Context(), "k"); err != nil || result.RequeueAfter != 0 {
+		t.Errorf("result = %v, %v", result, err)
+	}
+	if diff := cmp.Diff([]string{"claim", "volume"}, task.read); diff != "" {
+		t.Errorf("read:\n%s", diff)
+	}
+}
+
+// endsAfterVolume has nothing left to do when two reads are done.
+type endsAfterVolume struct{ *asking }
+
+func (e endsAfterVolume) Decide(s int, now time.Time) v {
+	if s == 2 {
+		return verdict.Nothing[string]{Finding: finding(verdict.VolumeProvisioned)}
+	}
+	return e.asking.Decide(s, now)
+}
+
+// A read that fails is attempted again, and so is one that the task cannot make.
+func TestUnreadable(t *testing.T) {
+	task := &asking{err: errors.New("no")}
+	l, _ := newLoop(&task.script)
+	l.Task = task
+	if result, err := l.Reconcile(t.Context(), "k"); err != nil || result.RequeueAfter != time.Second {
+		t.Errorf("result = %v, %v", result, err)
+	}
+	cannot := &script{decide: verdict.MustRead[string](verdict.Ref{What: "claim"})}
+	l, _ = newLoop(cannot)
+	if result, err := l.Reconcile(t.Context(), "k"); err != nil || result.RequeueAfter != time.Second {
+		t.Errorf("result = %v, %v", result, err)
+	}
+}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Verdict is the result of a decision with actions of type A. It is exactly one of [Nothing],
+// Verdict is the result of a decision with actions of type A. It is exactly one of [Nothing], [Read],
 // [Wait], [Refuse] and [Do]. The interface is sealed, so that a linter can check that a switch is
 // complete.
 //
@@ -101,6 +101,9 @@ func (Do[A]) sealed(A)      {}
 func Coded[A any](v Verdict[A], code string) Verdict[A] {
 	switch v := v.(type) {
 	case Nothing[A]:
+		v.Code = code
+		return v
+	case Read[A]:
 		v.Code = code
 		return v
 	case Wait[A]:

@@ -1,0 +1,71 @@
+package kube
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/objects"
+)
+
+// itemType returns the struct type of the items of a list; nil for a list without items.
+func itemType(list client.ObjectList) reflect.Type {
+	field, ok := reflect.TypeOf(list).Elem().FieldByName("Items")
+	if !ok {
+		return nil
+	}
+	of := field.Type.Elem()
+	if of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	return of
+}
+
+// matcher returns the function that tells which objects a List with these options returns.
+func (o *Overlay) matcher(of reflect.Type, opts []client.ListOption) (func(client.Object) bool, error) {
+	var options client.ListOptions
+	options.ApplyOptions(opts)
+	var requirements fields.Requirements
+	if options.FieldSelector != nil {
+		requirements = options.FieldSelector.Requirements()
+	}
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	values := make([]client.IndexerFunc, 0, len(requirements))
+	for _, r := range requirements {
+		by := o.indexes[of][r.Field]
+		if by == nil || r.Operator != selection.Equals && r.Operator != selection.DoubleEquals {
+			return nil, fmt.Errorf("no index of %s by %s %s; this is a bug of Purser, please report it", of, r.Field, r.Operator)
+		}
+		values = append(values, by)
+	}
+	return func(object client.Object) bool {
+		if options.Namespace != "" && object.GetNamespace() != options.Namespace ||
+			options.LabelSelector != nil && !options.LabelSelector.Matches(labels.Set(object.GetLabels())) {
+			return false
+		}
+		for i, by := range values {
+			if !slices.Contains(by(object), requirements[i].Value) {
+				return false
+			}
+		}
+		return true
+	}, nil
+}
+
+// isNewerWrite reports whether an own write is to be shown instead of the cached object.
+func isNewerWrite(written, cached client.Object) bool {
+	return !objects.IsNewer(cached.GetResourceVersion(), written.GetResourceVersion()) &&
+		written.GetResourceVersion() != cached.GetResourceVersion()
+}
+
+func notFound(of client.Object, key client.ObjectKey) error {
+	return apierrors.NewNotFound(schema.GroupResource{Resource: typeOf(of).Name()}, key.Name)
+}
