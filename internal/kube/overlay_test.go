@@ -145,12 +145,12 @@ func TestOverlayShowsChanged(t *testing.T) {
 	va := o.create(attachment("a", "n"))
 	o.show()
 	va.Spec.NodeName = "other"
-	va.Status.Attached = true
+	va.Annotations = map[string]string{"a": "1"}
 	if err := o.writer.Update(t.Context(), va); err != nil {
 		t.Fatal(err)
 	}
-	va.Status.Attached = false // the caller's own copy
-	if got := o.get("a"); got == nil || !got.Status.Attached {
+	va.Annotations["a"] = "2" // the caller's own copy
+	if got := o.get("a"); got == nil || got.Annotations["a"] != "1" {
 		t.Errorf("read %+v", got)
 	}
 	o.expect("after the change")
@@ -189,8 +189,8 @@ func TestOverlayShowsDeleted(t *testing.T) {
 	o.show()
 	o.expect("after the watch")
 	again := attachment("b", "n")
-	again.UID = "b2"
-	o.create(again)
+	again.UID, again.ResourceVersion = "b2", "200"
+	o.overlay.Wrote(again)
 	o.expect("created again", "b")
 }
 

@@ -120,18 +120,18 @@ func TestOwnWritesForgets(t *testing.T) {
 	for range 3 * sweepEvery {
 		r.Handler().OnAdd(volume("b", "11"), false)
 	}
-	if len(r.entries) != 1 {
+	if len(r.byKey) != 1 {
 		t.Error("forgotten while a list comes")
 	}
 	for i := range 2 * sweepEvery {
 		r.Handler().OnAdd(volume("b", strconv.Itoa(12+i)), false)
 	}
-	if len(r.entries) != 0 {
-		t.Errorf("%d entries are left that no caller asks for", len(r.entries))
+	if len(r.byKey) != 0 {
+		t.Errorf("%d entries are left that no caller asks for", len(r.byKey))
 	}
 	r.Wrote(volume("c", "100000"))
 	r.Handler().OnUpdate(nil, volume("c", "100000"))
-	if len(r.entries) != 0 {
+	if len(r.byKey) != 0 {
 		t.Error("kept although the watch has shown it")
 	}
 }
@@ -147,8 +147,8 @@ func TestOwnWritesKeepsNothingThatWasShown(t *testing.T) {
 			r.Wrote(volume(name(i-200), strconv.Itoa(10+i-200)))
 		}
 	}
-	if len(r.entries) != 0 || len(r.shown.latest) != 300 {
-		t.Errorf("%d entries are left, %d objects are known as shown", len(r.entries), len(r.shown.latest))
+	if len(r.byKey) != 0 || len(r.shown.latest) != 300 {
+		t.Errorf("%d entries are left, %d objects are known as shown", len(r.byKey), len(r.shown.latest))
 	}
 	for i := range 2 * mostShown {
 		r.Handler().OnUpdate(nil, volume("n"+strconv.Itoa(i), strconv.Itoa(10000+i)))
@@ -158,8 +158,8 @@ func TestOwnWritesKeepsNothingThatWasShown(t *testing.T) {
 	}
 	r.Wrote(volume("n1000", "9000")) // an answer of long ago
 	r.Wrote(volume("n1001", "20000"))
-	if len(r.entries) != 1 {
-		t.Errorf("%d entries, want the newer one only", len(r.entries))
+	if len(r.byKey) != 1 {
+		t.Errorf("%d entries, want the newer one only", len(r.byKey))
 	}
 }
 
