@@ -23,7 +23,12 @@ import (
 // dropped. They must not be of a kind that is deleted with a grace period (pods). Objects that a read returns must not be changed where client.UnsafeDisableDeepCopy is given.
 type Overlay struct {
 	cached client.Reader
-	clock  clock.PassiveClock
+	*ownView
+}
+
+// ownView has the own writes of a process by kind.
+type ownView struct {
+	clock clock.PassiveClock
 
 	mu      sync.RWMutex
 	kinds   map[reflect.Type]*ownKind // by the struct type of the object
@@ -43,11 +48,13 @@ type ownKind struct {
 
 // NewOverlay returns an overlay without own writes. Without a watched kind it is the cache itself.
 func NewOverlay(cached client.Reader, c clock.PassiveClock) *Overlay {
-	return &Overlay{
-		cached: cached, clock: c, kinds: map[reflect.Type]*ownKind{},
-		indexes: map[reflect.Type]map[string]client.IndexerFunc{},
-	}
+	return &Overlay{cached, &ownView{
+		clock: c, kinds: map[reflect.Type]*ownKind{}, indexes: map[reflect.Type]map[string]client.IndexerFunc{},
+	}}
 }
+
+// Over returns the same own writes, now and later, laid over another view of the cache.
+func (o *Overlay) Over(cached client.Reader) *Overlay { return &Overlay{cached, o.ownView} }
 
 // Watch lays this process's writes over the cached objects of these kinds. A kind that is watched
 // already is not watched twice.

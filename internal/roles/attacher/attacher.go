@@ -149,8 +149,8 @@ func (a *Attacher) add(ctx context.Context, s *sidecar.Sidecar, settings reconci
 		compare = attacher.Comparison{Pause: a.reconcileSync, Entries: a.maxEntries}
 	}
 	return attacher.New(attacher.Config{
-		Settings: settings, Cached: s.Manager.GetClient(), Live: s.Manager.GetAPIReader(),
-		Writer: s.Manager.GetClient(),
+		Settings: settings, Cached: s.Cached, Live: s.Manager.GetAPIReader(),
+		Writer: s.Writer,
 		CSI:    s.Conn.Controller(), Calls: s.Config.Locks, Driver: rules, Timeout: a.Timeout, InFlight: s.InFlight(),
 		InProcess: a.InProcess, Compare: compare,
 	}).AddTo(ctx, s.Manager)

@@ -33,7 +33,7 @@ func attachDetach(p *Parts) registry.Controller {
 		Fields: pairsAnd(kube.AttachedVolumeFields, kube.PodFields, attachedPodFields, nodeFields, attachmentFields),
 		Add: func(ctx context.Context, settings reconcile.Settings) error {
 			return attachdetach.New(attachdetach.Config{
-				Cached: p.Manager.GetClient(), Live: p.Manager.GetAPIReader(), Writer: p.Manager.GetClient(),
+				Cached: p.Cached, Live: p.Manager.GetAPIReader(), Writer: p.Writer,
 				Settings: settings,
 				Rules:    attachment.Rules{ForceAfter: p.ForceDetachAfter}, AuditEvery: attachdetach.DefaultAudit,
 				InProcess: p.Attachments,

@@ -149,7 +149,7 @@ func expander(p *Parts) registry.Controller {
 		Fields: pairsAnd(),
 		Add: func(ctx context.Context, settings reconcile.Settings) error {
 			return resize.NewExpansion(resize.ExpansionConfig{
-				Cached: p.Manager.GetClient(), Writer: p.Manager.GetClient(), Settings: settings,
+				Cached: p.Cached, Writer: p.Writer, Settings: settings,
 			}).AddTo(ctx, p.Manager)
 		},
 	}
@@ -168,7 +168,7 @@ func ephemeralVolumes(p *Parts) registry.Controller {
 		Fields: pairsAnd(kube.PodFields),
 		Add: func(ctx context.Context, settings reconcile.Settings) error {
 			return ephemeral.New(ephemeral.Config{
-				Cached: p.Manager.GetClient(), Live: p.Manager.GetAPIReader(), Writer: p.Manager.GetClient(),
+				Cached: p.Cached, Live: p.Manager.GetAPIReader(), Writer: p.Writer,
 				Created: telemetry.NewEphemeral(p.Registry), Settings: settings,
 			}).AddTo(ctx, p.Manager)
 		},
@@ -194,7 +194,7 @@ var classFields = kube.Reads(func(from, to *storagev1.VolumeAttributesClass) {
 
 func addBinder(ctx context.Context, p *Parts, settings reconcile.Settings) error {
 	cfg := binder.Config{
-		Live: p.Manager.GetAPIReader(), Writer: p.Manager.GetClient(), Settings: settings,
+		Live: p.Manager.GetAPIReader(), Writer: p.Writer, Settings: settings,
 		Measures:   telemetry.NewBinding(p.Registry),
 		AuditEvery: binder.DefaultAudit,
 	}
@@ -203,7 +203,7 @@ func addBinder(ctx context.Context, p *Parts, settings reconcile.Settings) error
 	}
 	if p.ClaimProtection {
 		cfg.Pods = func(claim *corev1.PersistentVolumeClaim) ([]string, error) {
-			return protection.ClaimReferrers(ctx, p.Manager.GetClient(), claim)
+			return protection.ClaimReferrers(ctx, p.Cached, claim)
 		}
 	}
 	controller := binder.New(cfg)
@@ -215,8 +215,8 @@ func addBinder(ctx context.Context, p *Parts, settings reconcile.Settings) error
 
 func protectionConfig(p *Parts, settings reconcile.Settings) protection.Config {
 	cfg := protection.Config{
-		Cached: p.Manager.GetClient(), Live: p.Manager.GetAPIReader(), Writer: p.Manager.GetClient(),
-		Status:   p.Manager.GetClient().Status(),
+		Cached: p.Cached, Live: p.Manager.GetAPIReader(), Writer: p.Writer,
+		Status:   p.Writer.Status(),
 		Settings: settings,
 	}
 	if p.Queue != nil {

@@ -99,7 +99,7 @@ func (n *Node) add(ctx context.Context, s *sidecar.Sidecar, settings reconcile.S
 	for _, place := range n.places() {
 		agent := node.New(node.Config{
 			Settings: settings, Node: place.Name, Root: place.Root, Runtime: *runtimes[n.Pods], Given: place.Given,
-			Cached: mgr.GetCache(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(),
+			Cached: s.Cached, Live: mgr.GetAPIReader(), Writer: s.Writer,
 			Timeout: n.Timeout, PerDriver: int(n.PerDriver),
 			InFlight: s.InFlight(), //nolint:gosec // a count of threads
 			Called:   called, StatsEvery: n.StatsEvery,

@@ -17,7 +17,7 @@ func addOrphanReport(_ context.Context, p *parts) error {
 	)
 	p.Registry.MustRegister(found)
 	return p.Manager.Add(reclaim.NewOrphanAudit(reclaim.OrphanAuditConfig{
-		Cached: p.Manager.GetClient(), CSI: p.Conn.Controller(), Driver: p.Driver.Name, Journal: p.journal,
+		Cached: p.Cached, CSI: p.Conn.Controller(), Driver: p.Driver.Name, Journal: p.journal,
 		Calls:    csirpc.NewCaller(csirpc.CallerConfig{Locks: p.role.Locks, InFlight: p.measures.InFlight}),
 		Interval: p.role.Journal.OrphanAudit, Timeout: p.role.Timeout, Orphans: found,
 	}))

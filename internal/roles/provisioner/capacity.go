@@ -148,7 +148,7 @@ func (p *parts) publisher(ctx context.Context) (*publishing.Controller, error) {
 	settings.Workers = int(c.Workers)
 	return publishing.New(publishing.Config{
 		Random:   rand.Float64, //nolint:forbidigo // the controller takes it as a parameter
-		Settings: settings, Cached: p.Manager.GetClient(), Objects: objects, Live: writer, Writer: writer,
+		Settings: settings, Cached: p.Cached, Objects: objects, Live: writer, Writer: writer,
 		Rules: rules, Segments: segments, CSI: p.Conn.Controller(), Timeout: p.role.Timeout,
 		Poll: c.PollInterval, MaxAge: c.MaxAge, Locks: p.role.Locks, InFlight: p.measures.InFlight,
 	}), nil

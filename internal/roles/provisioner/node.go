@@ -160,8 +160,8 @@ func (p *Provisioner) nodeOptions() provision.NodeOptions {
 // readers returns the informer cache and the live reader, in an instance per node only with the
 // volumes of this node. all also has the volumes of other nodes if the driver has no topology: one
 // backend may then have the volumes of all nodes, and a handle names the same volume on each.
-func (w *builder) readers() (cached, live, all client.Reader) {
-	cached, live = w.Manager.GetClient(), w.Manager.GetAPIReader()
+func (w *builder) readers() (cached *kube.Overlay, live, all client.Reader) {
+	cached, live = w.Cached, w.Manager.GetAPIReader()
 	if !w.role.NodeDeployment.Enabled {
 		return cached, live, live
 	}
@@ -169,5 +169,5 @@ func (w *builder) readers() (cached, live, all client.Reader) {
 	if all = live; w.topology() {
 		all = here
 	}
-	return kube.SomeVolumes(cached, kube.HasSource), here, all
+	return cached.Over(kube.SomeVolumes(w.Manager.GetClient(), kube.HasSource)), here, all
 }

@@ -74,9 +74,9 @@ func (p *Provisioner) validateReap() []error {
 
 // addReaper registers the controller that reclaims the volumes of removed nodes.
 func addReaper(ctx context.Context, p *parts) error {
-	cached, live := p.Manager.GetClient(), p.Manager.GetAPIReader()
+	cached, live := p.Cached, p.Manager.GetAPIReader()
 	reaper := reclaiming.NewReaper(reclaiming.ReaperConfig{
-		Cached: cached, Live: live, Writer: p.Manager.GetClient(), Driver: p.Driver.Name,
+		Cached: cached, Live: live, Writer: p.Writer, Driver: p.Driver.Name,
 		After: p.role.Reap.After, Clock: clock.RealClock{},
 		Namespace: p.role.Election.LeaseNamespace(), Prefix: p.journalName() + "-",
 	})
@@ -84,9 +84,8 @@ func addReaper(ctx context.Context, p *parts) error {
 		reaper.CSI = p.Conn.Controller()
 	}
 	cfg := p.reclaimConfig()
-	cfg.Cached, cfg.Live, cfg.AllVolumes = kube.SomeVolumes(
-		cached, reaper.Has,
-	), kube.SomeVolumes(live, reaper.Has), live
+	cfg.Cached = cached.Over(kube.SomeVolumes(p.Manager.GetClient(), reaper.Has))
+	cfg.Live, cfg.AllVolumes = kube.SomeVolumes(live, reaper.Has), live
 	cfg.CSI, cfg.Sources = reaper.Client(), reaper.Sources()
 	return errors.Join(
 		kube.Prewarm(ctx, p.Manager.GetCache(), &corev1.Node{}),

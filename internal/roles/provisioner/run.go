@@ -105,7 +105,7 @@ func (p *parts) reclaimConfig() reclaiming.Config {
 	settings := p.settings
 	settings.Workers = p.role.deleteWorkers()
 	return reclaiming.Config{
-		Writer: p.Manager.GetClient(), Volumes: p.volumes, Calls: p.role.Locks,
+		Writer: p.Writer, Volumes: p.volumes, Calls: p.role.Locks,
 		Driver:    reclaim.Driver{Name: p.Driver.Name, Controller: p.Driver.Controller},
 		Deletions: telemetry.NewDeletions(p.Registry), Timeout: p.role.deleteTimeout(),
 		InFlight: p.measures.InFlight, Settings: settings,
@@ -127,7 +127,7 @@ func addProvision(ctx context.Context, p *parts) error {
 	}
 	cached, live, _ := p.readers()
 	p.claims = provisioning.New(provisioning.Config{
-		Cached: cached, Live: live, Writer: p.Manager.GetClient(),
+		Cached: cached, Live: live, Writer: p.Writer,
 		Volumes: p.volumes, Journal: p.journal, HandedOver: given, Sharing: p.reclaims.Sharing, Sources: p.sources,
 		CSI: p.creator, Calls: p.role.Locks,
 		Driver: provision.Driver{

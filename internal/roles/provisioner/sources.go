@@ -25,8 +25,8 @@ func addSourceProtection(ctx context.Context, p *parts) error {
 		elsewhere = p.requestsElsewhere
 	}
 	p.sources = sources.New(sources.Config{
-		Settings: settings, Cached: p.Manager.GetClient(), Live: p.Manager.GetAPIReader(),
-		Writer: p.Manager.GetClient(),
+		Settings: settings, Cached: p.Cached, Live: p.Manager.GetAPIReader(),
+		Writer: p.Writer,
 		Driver: p.Driver.Name, Sweep: sweep, Elsewhere: elsewhere,
 		Asks:     func(claim *corev1.PersistentVolumeClaim) bool { return p.claims.Asks(claim) },
 		Requests: func(ctx context.Context) ([]source.Request, error) { return p.claims.SourceRequests(ctx) },

@@ -210,7 +210,7 @@ func (r *Resizer) table(ctx context.Context, s *sidecar.Sidecar) ([]registry.Con
 
 func newStore(s *sidecar.Sidecar) *resize.Store {
 	return resize.NewStore(resize.StoreConfig{
-		Cached: s.Manager.GetClient(), Live: s.Manager.GetAPIReader(), Writer: s.Manager.GetClient(),
+		Cached: s.Cached, Live: s.Manager.GetAPIReader(), Writer: s.Writer,
 	})
 }
 

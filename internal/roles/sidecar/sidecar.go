@@ -15,7 +15,9 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/utils/clock"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -134,6 +136,10 @@ type Sidecar struct {
 	Conn     *csirpc.Conn
 	Driver   csirpc.Description
 	Manager  manager.Manager
+	// Cached is the manager's cache with the writes of Writer laid over it. All controllers of the manager
+	// share both.
+	Cached *kube.Overlay
+	Writer client.Client
 	Events   *kube.Events
 	Registry *prometheus.Registry // of this run; the libraries use the global one
 
@@ -240,6 +246,8 @@ func (s *Sidecar) run(ctx context.Context) error {
 	if s.Manager, err = s.newManager(ctx); err != nil {
 		return err
 	}
+	s.Cached = kube.NewOverlay(s.Manager.GetClient(), clock.RealClock{})
+	s.Writer = s.Cached.Recording(s.Manager.GetClient())
 	if s.Role.Begin != nil {
 		if err := s.Role.Begin(ctx, s); err != nil {
 			return err

@@ -142,7 +142,7 @@ func controllerRows(run *sidecar.Sidecar, with controllerSettings) []registry.Co
 			Add: func(ctx context.Context, settings reconcile.Settings) error {
 				controller = snapshot.NewController(snapshot.ControllerConfig{
 					Settings: settings, Mode: with.Settings,
-					Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(), Writer: run.Manager.GetClient(),
+					Cached: run.Cached, Live: run.Manager.GetAPIReader(), Writer: run.Writer,
 					Operations: telemetry.NewSnapshotOperations(run.Registry),
 				})
 				return controller.AddTo(ctx, run.Manager)

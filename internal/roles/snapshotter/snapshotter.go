@@ -243,8 +243,8 @@ func grantsOfContents(group, kind string) []registry.Grant {
 // config returns what the controllers of contents and of groups share.
 func (s *Snapshotter) config(run *sidecar.Sidecar, settings reconcile.Settings) snapshot.SidecarConfig {
 	return snapshot.SidecarConfig{
-		Settings: settings, Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(),
-		Writer: run.Manager.GetClient(),
+		Settings: settings, Cached: run.Cached, Live: run.Manager.GetAPIReader(),
+		Writer: run.Writer,
 		ContentSettings: snapshotting.ContentSettings{
 			Driver: run.Driver.Name, Naming: snapshotting.Naming{Prefix: s.NamePrefix, Length: s.NameUUIDLength},
 			ExtraMetadata: s.ExtraMetadata, Node: s.node(),
