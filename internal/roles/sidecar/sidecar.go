@@ -131,15 +131,15 @@ type Table func(context.Context, *Sidecar) ([]registry.Controller, error)
 
 // Sidecar holds the parts that the controllers of a sidecar role are built from.
 type Sidecar struct {
-	Config   *Config
-	API      *rest.Config
-	Conn     *csirpc.Conn
-	Driver   csirpc.Description
-	Manager  manager.Manager
+	Config  *Config
+	API     *rest.Config
+	Conn    *csirpc.Conn
+	Driver  csirpc.Description
+	Manager manager.Manager
 	// Cached is the manager's cache with the writes of Writer laid over it. All controllers of the manager
 	// share both.
-	Cached *kube.Overlay
-	Writer client.Client
+	Cached   *kube.Overlay
+	Writer   client.Client
 	Events   *kube.Events
 	Registry *prometheus.Registry // of this run; the libraries use the global one
 
