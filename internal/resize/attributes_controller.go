@@ -2,6 +2,7 @@ package resize
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -26,7 +27,7 @@ import (
 // AttributesConfig has the dependencies of the controller.
 type AttributesConfig struct {
 	reconcile.Settings
-	Store *Store // shared by the controllers of this process that change volumes
+	Store Store
 
 	CSI      csi.ControllerClient
 	Calls    *csirpc.VolumeLocks // shared by all controllers of the driver in this process (RZ-H17)
@@ -45,6 +46,21 @@ const (
 	// WithNames adds the names of claim and volume (RZ-F7).
 	WithNames
 )
+
+// IndexTargetClass finds the claims whose volume is to get a VolumeAttributesClass.
+const IndexTargetClass = "targetVolumeAttributesClass"
+
+// AttributesIndexes are the indexes of the controller of VolumeAttributesClasses.
+func AttributesIndexes() []kube.Index {
+	return []kube.Index{
+		kube.IndexBy(IndexTargetClass, func(claim *corev1.PersistentVolumeClaim) []string {
+			if target := resizing.Target(claim); target != "" && resizing.AttributesConcerns(claim) {
+				return []string{target}
+			}
+			return nil
+		}),
+	}
+}
 
 // AttributesName of the controller and of its work queue.
 const AttributesName = "modify"
@@ -78,9 +94,12 @@ func (c *AttributesController) Loop() *reconcile.Loop[
 
 // AddTo registers the controller, its index and its event handlers with a manager.
 func (c *AttributesController) AddTo(ctx context.Context, mgr manager.Manager) error {
-	if err := kube.AddIndexes(ctx, mgr.GetFieldIndexer(), AttributesIndexes()...); err != nil {
+	if err := errors.Join(
+		kube.AddIndexes(ctx, mgr.GetFieldIndexer(), AttributesIndexes()...), c.Store.watch(ctx, mgr),
+	); err != nil {
 		return err
 	}
+	c.Store.Cached.Index(AttributesIndexes()...)
 	interest := c.interest()
 	return reconcile.Register(mgr, reconcile.Registration[objects.ClaimKey]{
 		Name: AttributesName, Workers: c.Workers, Reconciler: c.Loop(),

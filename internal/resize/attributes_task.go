@@ -2,13 +2,13 @@ package resize
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/purser-csi/purser/internal/csirpc"
@@ -25,9 +25,16 @@ type nextAttributes = verdict.Verdict[resizing.AttributesAction]
 // Gather implements reconcile.Task.
 func (c *AttributesController) Gather(ctx context.Context, key objects.ClaimKey) (resizing.AttributesSnapshot, error) {
 	retry := c.retries.Get(key)
-	return GatherAttributes(ctx, c.Store.Reader(), key, AttributesMemory{
+	return GatherAttributes(ctx, c.Store.Cached, key, AttributesMemory{
 		Driver: c.Driver, Retry: resizing.AttributesRetry{Class: retry.Inputs, NotBefore: retry.NotBefore},
 	})
+}
+
+// Read implements reconcile.Reader.
+func (c *AttributesController) Read(
+	ctx context.Context, s resizing.AttributesSnapshot, refs []verdict.Ref,
+) (resizing.AttributesSnapshot, error) {
+	return ReadAttributes(ctx, c.Store.Cached, s, refs)
 }
 
 // Decide implements reconcile.Task.
@@ -53,83 +60,51 @@ func (c *AttributesController) About(key objects.ClaimKey, s resizing.Attributes
 func (c *AttributesController) Apply(
 	ctx context.Context, s resizing.AttributesSnapshot, action resizing.AttributesAction,
 ) (nextAttributes, error) {
+	to := func(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
+		return resizing.AttributesApply(claim, action, metav1.NewTime(c.Clock.Now()))
+	}
 	switch a := action.(type) {
 	case resizing.Modify:
-		return c.modify(ctx, s), nil
+		return resizing.AfterModify(s, c.modify(ctx, s)), nil
 	case resizing.SetVolumeClass:
 		return nil, c.Store.PatchVolumeInOrder(ctx, s.Volume, func(pv *corev1.PersistentVolume) {
 			pv.Spec.VolumeAttributesClassName = &a.Target
 		})
-	case resizing.AttributesBegin, resizing.AttributesReject:
-		return nil, c.patchClaim(ctx, s, action, FailOnConflict)
-	case resizing.MarkPending, resizing.AttributesFinish, resizing.AttributesFail, resizing.Cancel:
-		return nil, c.patchClaim(ctx, s, action, ReadOnConflict)
+	case resizing.AttributesBegin, resizing.AttributesReject, resizing.MarkPending, resizing.Cancel:
+		return nil, c.Store.PatchClaim(ctx, s.Claim, to)
+	case resizing.AttributesFinish, resizing.AttributesFail:
+		return nil, c.Store.PatchOutcome(ctx, s.Claim, to)
 	}
 	return nil, fmt.Errorf("unknown action %T", action)
 }
 
-func (c *AttributesController) patchClaim(
-	ctx context.Context, s resizing.AttributesSnapshot, a resizing.AttributesAction, on Conflict,
-) error {
-	return PatchStatus(ctx, c.Store, Write[resizing.AttributesAction]{
-		Claim: s.Claim, Action: a, Apply: resizing.AttributesApply, Now: c.Clock.Now, On: on,
-	})
-}
-
-// modify calls the driver, and turns its answer into the next verdict.
-func (c *AttributesController) modify(ctx context.Context, s resizing.AttributesSnapshot) nextAttributes {
-	failure, err := c.call(ctx, s)
-	if errors.Is(err, errBusy) {
-		return verdict.Wait[resizing.AttributesAction]{
-			Finding: verdict.Because(verdict.WaitForRetry, "another call for the volume is in flight"),
-			Until:   c.Clock.Now().Add(c.Backoff.First),
-		}
-	}
-	if err != nil { // the call was not made
-		return verdict.Refuse[resizing.AttributesAction]{Finding: verdict.Because(
-			verdict.ModifyFailed, "%s", err.Error(),
-		)}
-	}
-	return resizing.AfterModify(s, failure)
-}
-
-// errBusy says that another call for the volume is in flight in this process (RZ-H17).
-var errBusy = errors.New("another call for the volume is in flight")
-
-// call makes one ControllerModifyVolume call. err is not nil if the call could not be made.
-func (c *AttributesController) call(
-	ctx context.Context, s resizing.AttributesSnapshot,
-) (*resizing.Failure, error) {
+// modify makes one ControllerModifyVolume call.
+func (c *AttributesController) modify(ctx context.Context, s resizing.AttributesSnapshot) resizing.ModifyAnswer {
 	request := &csi.ControllerModifyVolumeRequest{
 		VolumeId: s.Volume.Spec.CSI.VolumeHandle, MutableParameters: parameters(s, c.Metadata),
 	}
-	var ref types.NamespacedName
-	if secret := secretOf(s.Volume); secret != nil {
-		ref = *secret
-	}
-	failure := c.caller.Do(ctx, csirpc.Call{
+	call := csirpc.Call{
 		Method: "ControllerModifyVolume", Volume: s.Volume.Name, Handle: request.GetVolumeId(), Timeout: c.Timeout,
-		Secret: ref,
+		Secret: secretOf(s.Volume),
 		Send: func(ctx context.Context, secrets map[string]string) error {
 			request.Secrets = secrets
 			_, err := c.CSI.ControllerModifyVolume(ctx, request)
 			return err
 		},
-	})
+	}
+	failure := c.caller.Do(ctx, call)
 	switch {
 	case failure == nil:
-		return nil, nil //nolint:nilnil // no failure, and the call was made
+		return resizing.ModifyAnswer{}
 	case failure.Step == csirpc.StepSecret:
-		return nil, fmt.Errorf(
-			"the secret %s of PersistentVolume %q for the modification cannot be read: %w",
-			ref,
-			s.Volume.Name,
-			failure.Cause,
-		)
-	case !failure.Sent():
-		return nil, errBusy
+		return resizing.ModifyAnswer{Unsent: fmt.Sprintf(
+			"the secret %s of PersistentVolume %q for the modification cannot be read: %s", call.Secret,
+			s.Volume.Name, failure.Cause,
+		)}
+	case !failure.Sent(): // another call for the volume is in flight in this process (RZ-H17)
+		return resizing.ModifyAnswer{BusyTill: c.Clock.Now().Add(c.Backoff.First)}
 	}
-	return failure.Answer(), nil
+	return resizing.ModifyAnswer{Failure: failure.Answer()}
 }
 
 // The keys of the names that [WithNames] adds (RZ-F7).
@@ -149,16 +124,16 @@ func parameters(s resizing.AttributesSnapshot, metadata Metadata) map[string]str
 	return all
 }
 
-// secretOf returns the secret of the volume's annotations, else the one for expansions, else nil
+// secretOf returns the secret of the volume's annotations, else the one for expansions, if there is one
 // (RZ-M9).
-func secretOf(pv *corev1.PersistentVolume) *types.NamespacedName {
+func secretOf(pv *corev1.PersistentVolume) (secret types.NamespacedName) {
 	name := pv.Annotations[names.AnnControllerModifySecret]
 	namespace := pv.Annotations[names.AnnControllerModifySecretNS]
 	if name != "" && namespace != "" {
-		return &types.NamespacedName{Namespace: namespace, Name: name}
+		return types.NamespacedName{Namespace: namespace, Name: name}
 	}
 	if ref := pv.Spec.CSI.ControllerExpandSecretRef; ref != nil {
-		return &types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+		return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
 	}
-	return nil
+	return secret
 }

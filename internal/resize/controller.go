@@ -29,7 +29,7 @@ import (
 // Config has the dependencies of the controller.
 type Config struct {
 	reconcile.Settings
-	Store *Store // shared by the controllers of this process that change volumes
+	Store Store
 
 	CSI          csi.ControllerClient
 	Calls        *csirpc.VolumeLocks // shared by all controllers of the driver in this process (RZ-H17)
@@ -51,15 +51,13 @@ type Controller struct {
 	Config
 	caller  *csirpc.Caller
 	retries *reconcile.Retries[objects.ClaimKey]
-
-	mu      sync.Mutex
-	offline map[types.UID]bool // claims whose expansion the driver refused with FAILED_PRECONDITION
+	offline sync.Map // uids of claims whose expansion the driver refused with FAILED_PRECONDITION
 }
 
 // New returns the controller without starting anything.
 func New(cfg Config) *Controller {
 	return &Controller{
-		Config: cfg, retries: reconcile.NewRetries[objects.ClaimKey](), offline: map[types.UID]bool{},
+		Config: cfg, retries: reconcile.NewRetries[objects.ClaimKey](),
 		caller: csirpc.NewCaller(csirpc.CallerConfig{
 			Locks: cfg.Calls, InFlight: cfg.InFlight, ReadSecret: kube.ReadSecret(cfg.Store.Live),
 		}),
@@ -76,6 +74,9 @@ func (c *Controller) Loop() *reconcile.Loop[objects.ClaimKey, resizing.Snapshot,
 
 // AddTo registers the controller, its index and its event handlers with a manager.
 func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
+	if err := c.Store.watch(ctx, mgr); err != nil {
+		return err
+	}
 	interest := c.interest()
 	sources := []source.TypedSource[objects.ClaimKey]{
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, c.Store.ClaimEvents(interest)),
@@ -138,22 +139,11 @@ func (c *Controller) podEvents() handler.TypedEventHandler[*corev1.Pod, objects.
 // forget drops what is remembered of a claim that is gone.
 func (c *Controller) forget(key objects.ClaimKey, s resizing.Snapshot, end next, _ time.Duration) {
 	if _, failed := end.(verdict.Refuse[resizing.Action]); s.Claim == nil && !failed {
-		c.setOffline(key.UID, false)
+		c.offline.Delete(key.UID)
 	}
 }
 
 func (c *Controller) isOffline(uid types.UID) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.offline[uid]
-}
-
-func (c *Controller) setOffline(uid types.UID, offline bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if offline {
-		c.offline[uid] = true
-	} else {
-		delete(c.offline, uid)
-	}
+	_, is := c.offline.Load(uid)
+	return is
 }

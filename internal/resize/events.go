@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/objects"
@@ -31,20 +32,25 @@ type Interest struct {
 	Serves func(*corev1.PersistentVolume) bool
 }
 
+// watch lays this process's writes over the cached claims and volumes.
+func (s Store) watch(ctx context.Context, mgr manager.Manager) error {
+	return s.Cached.Watch(
+		ctx, mgr.GetCache(), &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{},
+	)
+}
+
 // Queue is the work queue of a controller of claims.
 type Queue = reconcile.Queue[objects.ClaimKey]
 
 // ClaimEvents returns the event handler that enqueues claims.
-func (s *Store) ClaimEvents(i Interest) handler.TypedEventHandler[*corev1.PersistentVolumeClaim, objects.ClaimKey] {
+func (s Store) ClaimEvents(i Interest) handler.TypedEventHandler[*corev1.PersistentVolumeClaim, objects.ClaimKey] {
 	return handler.TypedFuncs[*corev1.PersistentVolumeClaim, objects.ClaimKey]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*corev1.PersistentVolumeClaim], q Queue) {
-			s.claims.Saw(e.Object)
 			if i.Concerns(e.Object) || s.hasVolume(ctx, e.Object, i.VolumeConcerns) {
 				q.Add(objects.KeyOfClaim(e.Object))
 			}
 		},
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.PersistentVolumeClaim], q Queue) {
-			s.claims.Saw(e.ObjectNew)
 			if old := objects.KeyOfClaim(e.ObjectOld); old.UID != e.ObjectNew.UID && i.Remembered(old) {
 				q.Add(old)
 			}
@@ -53,7 +59,6 @@ func (s *Store) ClaimEvents(i Interest) handler.TypedEventHandler[*corev1.Persis
 			}
 		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*corev1.PersistentVolumeClaim], q Queue) {
-			s.claims.Gone(e.Object)
 			if key := objects.KeyOfClaim(e.Object); i.Remembered(key) {
 				q.Add(key)
 			}
@@ -62,7 +67,7 @@ func (s *Store) ClaimEvents(i Interest) handler.TypedEventHandler[*corev1.Persis
 }
 
 // VolumeEvents returns the event handler that enqueues the claim of a volume.
-func (s *Store) VolumeEvents(i Interest) handler.TypedEventHandler[*corev1.PersistentVolume, objects.ClaimKey] {
+func (s Store) VolumeEvents(i Interest) handler.TypedEventHandler[*corev1.PersistentVolume, objects.ClaimKey] {
 	enqueue := func(ctx context.Context, pv *corev1.PersistentVolume, q Queue) {
 		ref := pv.Spec.ClaimRef
 		if ref == nil || ref.UID == "" || !i.Serves(pv) {
@@ -79,24 +84,19 @@ func (s *Store) VolumeEvents(i Interest) handler.TypedEventHandler[*corev1.Persi
 	}
 	return handler.TypedFuncs[*corev1.PersistentVolume, objects.ClaimKey]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*corev1.PersistentVolume], q Queue) {
-			s.volumes.Saw(e.Object)
 			enqueue(ctx, e.Object, q)
 		},
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.PersistentVolume], q Queue) {
-			s.volumes.Saw(e.ObjectNew)
 			if i.VolumeChanged != nil && i.VolumeChanged(e.ObjectOld, e.ObjectNew) {
 				enqueue(ctx, e.ObjectNew, q)
 			}
-		},
-		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*corev1.PersistentVolume], _ Queue) {
-			s.volumes.Gone(e.Object)
 		},
 	}
 }
 
 // hasVolume reports whether the cache has a volume of the claim with a property. The cache may show
 // either of the two first.
-func (s *Store) hasVolume(
+func (s Store) hasVolume(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim, property func(*corev1.PersistentVolume) bool,
 ) bool {
 	if property == nil || claim.Spec.VolumeName == "" {

@@ -2,26 +2,15 @@ package resize
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/objects"
-	protection "github.com/purser-csi/purser/internal/protection/rules"
-
 	resizing "github.com/purser-csi/purser/internal/resize/rules"
 )
-
-// IndexResizedClaim finds the pods with a node by the claims that they name.
-const IndexResizedClaim = "resizedClaim"
-
-// Indexes are the indexes of [Gather]. They are needed where the memory can have
-// OfflineOnly.
-func Indexes() []kube.Index {
-	return []kube.Index{kube.IndexBy(IndexResizedClaim, protection.ClaimNames)}
-}
 
 // Memory is the state of this process about one claim, beyond the API objects.
 type Memory struct {
@@ -32,29 +21,46 @@ type Memory struct {
 }
 
 // Gather gathers the inputs of the decision about the expansion of a claim's volume.
-func Gather(ctx context.Context, from client.Reader, key objects.ClaimKey, m Memory) (resizing.Snapshot,
-	error,
-) {
+func Gather(ctx context.Context, from client.Reader, key objects.ClaimKey, m Memory) (resizing.Snapshot, error) {
 	s := resizing.Snapshot{Driver: m.Driver, AnnotateFS: m.AnnotateFS, OfflineOnly: m.OfflineOnly, Retry: m.Retry}
 	var err error
-	if s.Claim, s.Volume, err = ReadPair(ctx, from, key); err != nil || s.Claim == nil || !m.OfflineOnly {
-		return s, err
-	}
-	s.Users, err = users(ctx, from, s.Claim)
+	s.Claim, s.Volume, err = pair(ctx, from, key)
 	return s, err
 }
 
-func users(ctx context.Context, from client.Reader, claim *corev1.PersistentVolumeClaim) ([]string, error) {
-	var pods corev1.PodList
-	if err := from.List(ctx, &pods, client.InNamespace(claim.Namespace),
-		client.MatchingFields{IndexResizedClaim: claim.Name}); err != nil {
-		return nil, fmt.Errorf("read the pods that use claim %s/%s: %w", claim.Namespace, claim.Name, err)
+// AttributesMemory is the state of this process about one claim, beyond the API objects.
+type AttributesMemory struct {
+	Driver resizing.AttributesDriver
+	Retry  resizing.AttributesRetry
+}
+
+// GatherAttributes gathers the inputs of the decision about the VolumeAttributesClass of a claim's volume.
+func GatherAttributes(
+	ctx context.Context, from client.Reader, key objects.ClaimKey, m AttributesMemory,
+) (resizing.AttributesSnapshot, error) {
+	s := resizing.AttributesSnapshot{Driver: m.Driver, Retry: m.Retry}
+	var err error
+	s.Claim, s.Volume, err = pair(ctx, from, key)
+	return s, err
+}
+
+// GatherExpansion gathers the inputs of the decision about a claim that asks for another size.
+func GatherExpansion(ctx context.Context, from client.Reader, key resizing.Key) (resizing.ExpansionSnapshot, error) {
+	s := resizing.ExpansionSnapshot{Key: key}
+	var err error
+	s.Claim, s.Volume, err = pair(ctx, from, objects.ClaimKey{NamespacedName: key.NamespacedName, UID: key.UID})
+	return s, err
+}
+
+// pair reads a claim and the volume that it names. Each is nil if it does not exist; the claim also if
+// another one has its name by now.
+func pair(
+	ctx context.Context, from client.Reader, key objects.ClaimKey,
+) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {
+	claim, err := kube.GetSame(ctx, from, kube.Key(key), &corev1.PersistentVolumeClaim{})
+	if err != nil || claim == nil || claim.Spec.VolumeName == "" {
+		return claim, nil, err
 	}
-	var all []string
-	for i := range pods.Items {
-		if pod := &pods.Items[i]; pod.Spec.NodeName != "" && protection.Refers(pod, claim) {
-			all = append(all, pod.Name)
-		}
-	}
-	return all, nil
+	pv, err := kube.Get(ctx, from, types.NamespacedName{Name: claim.Spec.VolumeName}, &corev1.PersistentVolume{})
+	return claim, pv, err
 }

@@ -48,15 +48,14 @@ func TestExpansionOfInTreeVolumeIsMarked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			driver := &marked{}
 			c := New(Config{
-				Store: &Store{}, CSI: driver, Calls: &csirpc.VolumeLocks{}, Timeout: time.Second,
+				CSI: driver, Calls: &csirpc.VolumeLocks{}, Timeout: time.Second,
 				InFlight: telemetry.NewGauge(prometheus.NewRegistry(), telemetry.MetricInFlight),
 			})
 			pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: corev1.PersistentVolumeSpec{
 				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, PersistentVolumeSource: test.source,
 			}}
-			answer, err := c.call(t.Context(), pv, 2<<30)
-			if err != nil || answer.Failure != nil {
-				t.Fatal(err, answer.Failure)
+			if answer := c.call(t.Context(), pv, 2<<30); answer.Unsent != "" || answer.Failure != nil {
+				t.Fatal(answer.Unsent, answer.Failure)
 			}
 			if driver.handle != test.handle || driver.migrated != test.migrated {
 				t.Errorf("handle %q, migrated %q; want %q, %q", driver.handle, driver.migrated, test.handle, test.migrated)

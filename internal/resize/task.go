@@ -2,7 +2,6 @@ package resize
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -36,7 +35,14 @@ func (c *Controller) Gather(ctx context.Context, key objects.ClaimKey) (resizing
 	if retry.Inputs != "" {
 		memory.Retry.Size, _ = resource.ParseQuantity(retry.Inputs) // the text was made from a quantity
 	}
-	return Gather(ctx, c.Store.Reader(), key, memory)
+	return Gather(ctx, c.Store.Cached, key, memory)
+}
+
+// Read implements reconcile.Reader.
+func (c *Controller) Read(
+	ctx context.Context, s resizing.Snapshot, refs []verdict.Ref,
+) (resizing.Snapshot, error) {
+	return Read(ctx, c.Store.Cached, s, refs)
 }
 
 // Decide implements reconcile.Task.
@@ -44,20 +50,11 @@ func (c *Controller) Decide(s resizing.Snapshot, now time.Time) next { return re
 
 // About implements reconcile.Task.
 func (c *Controller) About(key objects.ClaimKey, s resizing.Snapshot) reconcile.About {
-	about := reconcile.About{Log: []any{telemetry.KeyClaim, key.String()}}
-	if s.Claim == nil {
-		return about
+	about := reconcile.About{
+		Log: []any{telemetry.KeyClaim, key.String()}, Inputs: func() string { return resizing.Attempt(s) },
 	}
-	about.Object = s.Claim
-	about.Inputs = func() string {
-		if todo, ok := resizing.Decide(s, s.Retry.NotBefore).(verdict.Do[resizing.Action]); ok {
-			for _, a := range todo.Actions {
-				if e, asks := a.(resizing.Expand); asks {
-					return e.Size.String()
-				}
-			}
-		}
-		return ""
+	if s.Claim != nil {
+		about.Object = s.Claim
 	}
 	if s.Volume != nil {
 		about.Log = append(about.Log, telemetry.KeyVolume, s.Volume.Name)
@@ -67,16 +64,14 @@ func (c *Controller) About(key objects.ClaimKey, s resizing.Snapshot) reconcile.
 
 // Apply implements reconcile.Task.
 func (c *Controller) Apply(ctx context.Context, s resizing.Snapshot, action resizing.Action) (next, error) {
+	to := func(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
+		return resizing.Apply(claim, action, metav1.NewTime(c.Clock.Now()))
+	}
 	switch a := action.(type) {
 	case resizing.Expand:
-		return c.expand(ctx, s, a), nil
+		return resizing.AfterExpand(s, a, c.expand(ctx, s, a)), nil
 	case resizing.RaiseVolume:
-		before := s.Volume
-		if a.OldSize != "" { // the object has no annotation, or this run has removed it (RZ-D1)
-			before = before.DeepCopy()
-			delete(before.Annotations, names.AnnPreResizeCapacity)
-		}
-		return nil, c.Store.PatchVolume(ctx, before, func(pv *corev1.PersistentVolume) {
+		return nil, c.Store.PatchVolume(ctx, s.Volume, func(pv *corev1.PersistentVolume) {
 			pv.Spec.Capacity[corev1.ResourceStorage] = a.Capacity
 			if a.OldSize != "" {
 				metav1.SetMetaDataAnnotation(&pv.ObjectMeta, names.AnnPreResizeCapacity, a.OldSize)
@@ -87,86 +82,68 @@ func (c *Controller) Apply(ctx context.Context, s resizing.Snapshot, action resi
 			delete(pv.Annotations, names.AnnPreResizeCapacity)
 		})
 	case resizing.Begin, resizing.Reject:
-		return nil, c.patchClaim(ctx, s, action, FailOnConflict)
+		return nil, c.Store.PatchClaim(ctx, s.Claim, to)
 	case resizing.HandToNode, resizing.Finish, resizing.Fail:
-		return nil, c.patchClaim(ctx, s, action, ReadOnConflict)
+		return nil, c.Store.PatchOutcome(ctx, s.Claim, to)
 	}
 	return nil, fmt.Errorf("unknown action %T", action)
 }
 
-func (c *Controller) patchClaim(
-	ctx context.Context, s resizing.Snapshot, a resizing.Action, on Conflict,
-) error {
-	return PatchStatus(ctx, c.Store, Write[resizing.Action]{
-		Claim: s.Claim, Action: a, Apply: resizing.Apply, Now: c.Clock.Now, On: on,
-	})
-}
-
-// expand calls the driver, and turns its answer into the next verdict.
-func (c *Controller) expand(ctx context.Context, s resizing.Snapshot, a resizing.Expand) next {
+// expand calls the driver, if it expands volumes, and notes whether it wants the volume offline first.
+func (c *Controller) expand(ctx context.Context, s resizing.Snapshot, a resizing.Expand) resizing.Answer {
 	if !c.Driver.Controller { // RZ-X13: the node expands
-		return resizing.AfterExpand(s, a, resizing.Answer{Capacity: a.Bytes, OnNode: true})
+		return resizing.Answer{Capacity: a.Bytes, OnNode: true}
 	}
-	answer, err := c.call(ctx, s.Volume, a.Bytes)
-	if failure := answer.Failure; failure != nil {
-		c.setOffline(s.Claim.UID, resizing.IsInUse(*failure))
+	answer := c.call(ctx, s.Volume, a.Bytes)
+	if answer.Failure != nil && resizing.IsInUse(*answer.Failure) {
+		c.offline.Store(s.Claim.UID, true)
 	} else {
-		c.setOffline(s.Claim.UID, false)
+		c.offline.Delete(s.Claim.UID)
 	}
-	if err != nil {
-		return verdict.Refuse[resizing.Action]{Finding: verdict.Because(verdict.ResizeFailed, "%s", err.Error())}
-	}
-	v := resizing.AfterExpand(s, a, answer)
-	if answer.Failure != nil {
-		return verdict.Coded(v, answer.Failure.CodeName())
-	}
-	return v
+	return answer
 }
 
-// call makes one ControllerExpandVolume call. err is not nil if the call could not be made.
-func (c *Controller) call(ctx context.Context, pv *corev1.PersistentVolume, bytes int64) (resizing.Answer, error) {
+// call makes one ControllerExpandVolume call.
+func (c *Controller) call(ctx context.Context, pv *corev1.PersistentVolume, bytes int64) resizing.Answer {
 	inTree := objects.IsInTree(pv)
 	pv, err := asCSI(pv)
 	if err != nil {
-		return resizing.Answer{}, err
+		return resizing.Answer{Unsent: err.Error()}
 	}
 	what, err := csispec.CapabilityOf(pv, csispec.CapabilityOptions{MultiWriters: c.MultiWriters})
 	if err != nil {
-		return resizing.Answer{}, err
+		return resizing.Answer{Unsent: err.Error()}
 	}
 	request := &csi.ControllerExpandVolumeRequest{
 		VolumeId: pv.Spec.CSI.VolumeHandle, CapacityRange: &csi.CapacityRange{RequiredBytes: bytes},
 		VolumeCapability: what,
 	}
-	var ref types.NamespacedName
-	if secret := pv.Spec.CSI.ControllerExpandSecretRef; secret != nil {
-		ref = types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}
-	}
 	var response *csi.ControllerExpandVolumeResponse
-	failure := c.caller.Do(ctx, csirpc.Call{
+	call := csirpc.Call{
 		Method: "ControllerExpandVolume", Volume: pv.Name, Handle: request.GetVolumeId(), Timeout: c.Timeout,
-		Secret:   ref,
 		Migrated: inTree,
 		Send: func(ctx context.Context, secrets map[string]string) (err error) {
 			request.Secrets = secrets
 			response, err = c.CSI.ControllerExpandVolume(ctx, request)
 			return err
 		},
-	})
+	}
+	if secret := pv.Spec.CSI.ControllerExpandSecretRef; secret != nil {
+		call.Secret = types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}
+	}
+	failure := c.caller.Do(ctx, call)
 	switch {
 	case failure == nil:
-		return resizing.Answer{Capacity: response.GetCapacityBytes(), OnNode: response.GetNodeExpansionRequired()}, nil
+		return resizing.Answer{Capacity: response.GetCapacityBytes(), OnNode: response.GetNodeExpansionRequired()}
 	case failure.Step == csirpc.StepSecret:
-		return resizing.Answer{}, fmt.Errorf(
-			"the secret %s of PersistentVolume %q for the expansion cannot be read: %w",
-			ref,
-			pv.Name,
+		return resizing.Answer{Unsent: fmt.Sprintf(
+			"the secret %s of PersistentVolume %q for the expansion cannot be read: %s", call.Secret, pv.Name,
 			failure.Cause,
-		)
+		)}
 	case !failure.Sent(): // another call for the volume is in flight; the driver has not seen this one
-		return resizing.Answer{}, errors.New(failure.Words())
+		return resizing.Answer{Unsent: failure.Words()}
 	}
-	return resizing.Answer{Failure: failure.Answer()}, nil
+	return resizing.Answer{Failure: failure.Answer()}
 }
 
 // asCSI returns the volume with a CSI source. A volume of a migrated in-tree plugin is translated

@@ -121,6 +121,20 @@ type run struct {
 	found  map[string]string
 }
 
+// decided notes the verdict about what was gathered, once the decision has read what it asks for.
+func decided[S, A any](
+	r run, what string, o client.Object, gathered S, err error, decide func(S) verdict.Verdict[A],
+	read func(context.Context, client.Reader, S, []verdict.Ref) (S, error),
+) {
+	var v verdict.Verdict[A]
+	if err == nil {
+		_, v, err = verdict.Settle(gathered, decide, func(s S, refs []verdict.Ref) (S, error) {
+			return read(r.ctx, r.from.Cached, s, refs)
+		})
+	}
+	note(r, what, o, v, err)
+}
+
 // note writes a verdict down: its kind, its reason with the words, and the kinds of its actions.
 func note[A any](r run, what string, o client.Object, v verdict.Verdict[A], err error) {
 	key := what + " " + strings.TrimPrefix(client.ObjectKeyFromObject(o).String(), "/")
@@ -156,11 +170,15 @@ func (r run) claim(o *corev1.PersistentVolumeClaim) {
 	resized, err := resize.Gather(r.ctx, r.from.Cached, bound, resize.Memory{
 		Driver: resizing.Driver{Name: r.driver, Controller: true}, OfflineOnly: true,
 	})
-	note(r, "resize claim", o, resizing.Decide(resized, r.now), err)
+	decided(r, "resize claim", o, resized, err, func(s resizing.Snapshot) resizing.Verdict {
+		return resizing.Decide(s, r.now)
+	}, resize.Read)
 	modified, err := resize.GatherAttributes(r.ctx, r.from.Cached, bound, resize.AttributesMemory{
 		Driver: resizing.AttributesDriver{Name: r.driver, Modifies: true},
 	})
-	note(r, "modify claim", o, resizing.DecideAttributes(modified, r.now), err)
+	decided(r, "modify claim", o, modified, err, func(s resizing.AttributesSnapshot) resizing.AttributesVerdict {
+		return resizing.DecideAttributes(s, r.now)
+	}, resize.ReadAttributes)
 	same := provision.Key{NamespacedName: key.NamespacedName, UID: key.UID}
 	made, err := provisioning.Gather(r.ctx, r.from.Readers, same,
 		provisioning.ClaimMemory{

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/resize"
 
 	"github.com/purser-csi/purser/internal/csispec"
@@ -123,7 +124,8 @@ func (p *process) runResizer() {
 	if m.driver != nil {
 		driver = m.driver(driver, nil)
 	}
-	store, calls := resize.NewStore(resize.StoreConfig{Cached: cached, Live: api, Writer: api}), &csirpc.VolumeLocks{}
+	overlay, calls := kube.NewOverlay(cached, p.world.clock), &csirpc.VolumeLocks{}
+	store := resize.Store{Cached: overlay, Live: api, Writer: overlay.Recording(api)}
 	c := resize.New(resize.Config{
 		Settings: p.settings(4), Store: store, CSI: driver, Calls: calls,
 		Driver:  resizing.Driver{Name: driverName, Controller: true},

@@ -37,6 +37,7 @@ import (
 	"github.com/purser-csi/purser/internal/snapshot"
 	snapshotting "github.com/purser-csi/purser/internal/snapshot/rules"
 	"github.com/purser-csi/purser/internal/topology"
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 // gatherer implements [explain.Gatherer] over the objects of a cluster. It is for one goroutine.
@@ -115,6 +116,14 @@ func gather[S any](
 	return s, noted.unread, err
 }
 
+// settled returns the snapshot with what the decision asks for.
+func settled[S, A any](
+	s S, decide func(S) verdict.Verdict[A], read func(S, []verdict.Ref) (S, error),
+) (S, error) {
+	s, _, err := verdict.Settle(s, decide, read)
+	return s, err
+}
+
 // Binding implements [explain.Gatherer].
 func (g gatherer) Binding(key binding.Key) (binding.Snapshot, []explain.Kind, error) {
 	return gather(g, g.with("binding", binder.Indexes()...), func(from kube.Readers) (binding.Snapshot, error) {
@@ -168,9 +177,17 @@ func (g gatherer) Modification(
 ) (resizing.AttributesSnapshot, []explain.Kind, error) {
 	return gather(g, g.with("binding", binder.Indexes()...),
 		func(from kube.Readers) (resizing.AttributesSnapshot, error) {
-			return resize.GatherAttributes(
+			s, err := resize.GatherAttributes(
 				context.Background(), from.Live, key, resize.AttributesMemory{Driver: driver},
 			)
+			if err != nil {
+				return s, err
+			}
+			return settled(s, func(s resizing.AttributesSnapshot) resizing.AttributesVerdict {
+				return resizing.DecideAttributes(s, g.cluster.Now)
+			}, func(s resizing.AttributesSnapshot, refs []verdict.Ref) (resizing.AttributesSnapshot, error) {
+				return resize.ReadAttributes(context.Background(), from.Live, s, refs)
+			})
 		})
 }
 

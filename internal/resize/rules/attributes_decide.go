@@ -53,6 +53,8 @@ func DecideAttributes(s AttributesSnapshot, now time.Time) AttributesVerdict {
 	switch {
 	case target == "":
 		return cancel(s)
+	case s.ClassRead != target:
+		return verdict.MustRead[AttributesAction](verdict.Ref{What: ReadClass, Name: target})
 	case s.Class == nil:
 		return classMissing(s, target)
 	case s.Class.DriverName != s.Driver.Name: // RZ-H13
@@ -174,10 +176,25 @@ func classMissing(s AttributesSnapshot, target string) AttributesVerdict {
 	}
 }
 
-// AfterModify returns what follows after ControllerModifyVolume with the snapshot's class. failure
-// is nil for success.
-func AfterModify(s AttributesSnapshot, failure *Failure) AttributesVerdict {
-	target := s.Class.Name
+// ModifyAnswer is the outcome of ControllerModifyVolume. Its zero value is success.
+type ModifyAnswer struct {
+	Failure  *Failure
+	Unsent   string    // why the call could not be made
+	BusyTill time.Time // when the call is tried again that another call for the volume kept from being made (RZ-H17)
+}
+
+// AfterModify returns what follows after ControllerModifyVolume with the snapshot's class.
+func AfterModify(s AttributesSnapshot, answer ModifyAnswer) AttributesVerdict {
+	switch {
+	case !answer.BusyTill.IsZero():
+		return attributesWait{
+			Finding: verdict.Because(verdict.WaitForRetry, "another call for the volume is in flight"),
+			Until:   answer.BusyTill,
+		}
+	case answer.Unsent != "":
+		return attributesRefuse{Finding: verdict.Because(verdict.ModifyFailed, "%s", answer.Unsent)}
+	}
+	target, failure := s.Class.Name, answer.Failure
 	if failure == nil {
 		done := verdict.Because(
 			verdict.ModifyDone, "external resizer modified volume %s with vac %s successfully", s.Claim.Name, target,

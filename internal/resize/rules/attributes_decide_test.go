@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 const attributesDriver = "d"
@@ -43,7 +45,7 @@ func began(target string) func(*corev1.PersistentVolumeClaim) {
 
 func applied(a AttributesAction) func(*corev1.PersistentVolumeClaim) {
 	return func(c *corev1.PersistentVolumeClaim) {
-		changed, _ := AttributesApply(c, a, metav1.NewTime(attributesNow))
+		changed := AttributesApply(c, a, metav1.NewTime(attributesNow))
 		*c = *changed
 	}
 }
@@ -88,7 +90,8 @@ func attributesVolume() *corev1.PersistentVolume {
 // another driver.
 func around(c *corev1.PersistentVolumeClaim) AttributesSnapshot {
 	s := AttributesSnapshot{Claim: c, Volume: attributesVolume(), Driver: AttributesDriver{Name: attributesDriver, Modifies: true}}
-	switch name := Target(c); name {
+	s.ClassRead = Target(c)
+	switch name := s.ClassRead; name {
 	case "", "missing":
 	case "foreign":
 		s.Class = &storagev1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{Name: name}, DriverName: "other"}
@@ -111,6 +114,8 @@ func text(v AttributesVerdict) string {
 		return "wait " + string(v.Reason)
 	case attributesRefuse:
 		return "refuse " + string(v.Reason)
+	case verdict.Read[AttributesAction]:
+		return "read " + v.Refs[0].String()
 	}
 	return "nothing"
 }
@@ -146,6 +151,8 @@ func TestDecideAttributes(t *testing.T) {
 		"foreign class, back":           {around(attributesClaim("a", "a", rejected)), "a", "AttributesBegin Modify"},
 		"foreign class, canceled":       {around(attributesClaim("", "", rejected)), "", "Cancel"},
 		"foreign class, begun upstream": {around(attributesClaim("b", "a", began("foreign"))), "foreign", "AttributesReject"},
+		"class not read":                {with(func(s *AttributesSnapshot) { s.ClassRead, s.Class = "", nil }, attributesClaim("b", "a")), "b", "read VolumeAttributesClass/b"},
+		"another class was read":        {with(func(s *AttributesSnapshot) { s.ClassRead = "a" }, attributesClaim("b", "a")), "b", "read VolumeAttributesClass/b"},
 		"driver lacks it":               {with(func(s *AttributesSnapshot) { s.Driver.Modifies = false }, attributesClaim("b", "a")), "b", "wait ModifyDriverLacks"},
 
 		"killed after begin":            {around(attributesClaim("b", "a", began("b"))), "b", "Modify"},
@@ -204,7 +211,7 @@ func TestAfterModify(t *testing.T) {
 	} {
 		t.Run(tc.code.String(), func(t *testing.T) {
 			c := attributesClaim("b", "a", began("b"))
-			v, _ := AfterModify(around(c), &Failure{Code: tc.code, Message: "words"}).(attributesDo)
+			v, _ := AfterModify(around(c), ModifyAnswer{Failure: &Failure{Code: tc.code, Message: "words"}}).(attributesDo)
 			if got := text(v.Then); got != tc.then {
 				t.Errorf("then %s, want %s", got, tc.then)
 			}
@@ -214,24 +221,24 @@ func TestAfterModify(t *testing.T) {
 				failure.Reason != tc.code.String() || failure.Message != "words" {
 				t.Errorf("status %+v", c.Status)
 			}
-			again, _ := AttributesApply(c, v.Actions[0], metav1.NewTime(attributesNow.Add(time.Hour)))
+			again := AttributesApply(c, v.Actions[0], metav1.NewTime(attributesNow.Add(time.Hour)))
 			if modifying := attributesCondition(again, "ModifyingVolume"); !modifying.LastProbeTime.Time.Equal(attributesNow) {
 				t.Error("RZ-H9: the same failure again changes the status")
 			}
 		})
 	}
 	for _, code := range []codes.Code{codes.InvalidArgument, codes.OutOfRange} {
-		v, _ := AfterModify(around(attributesClaim("b", "a", began("b"))), &Failure{Code: code}).(attributesDo)
+		v, _ := AfterModify(around(attributesClaim("b", "a", began("b"))), ModifyAnswer{Failure: &Failure{Code: code}}).(attributesDo)
 		if fix := v.Then.Because().Fix; !strings.HasPrefix(fix, `Name another class in spec.volumeAttributesClassName, or "a" as before`) {
 			t.Errorf("%s: what can be done: %s", code, fix)
 		}
-		v, _ = AfterModify(around(attributesClaim("b", "", began("b"))), &Failure{Code: code}).(attributesDo)
+		v, _ = AfterModify(around(attributesClaim("b", "", began("b"))), ModifyAnswer{Failure: &Failure{Code: code}}).(attributesDo)
 		if fix := v.Then.Because().Fix; !strings.HasPrefix(fix, "Name another class in spec.volumeAttributesClassName, or none, as before") {
 			t.Errorf("%s: what can be done: %s", code, fix)
 		}
 	}
 	c := attributesClaim("b", "a", began("b"), failedWith(codes.Internal))
-	v, _ := AfterModify(around(c), nil).(attributesDo)
+	v, _ := AfterModify(around(c), ModifyAnswer{}).(attributesDo)
 	if text(v) != "SetVolumeClass AttributesFinish" || text(v.Then) != "nothing" {
 		t.Errorf("RZ-M10: %s, then %s", text(v), text(v.Then))
 	}
@@ -243,19 +250,19 @@ func TestAfterModify(t *testing.T) {
 	// that the new leader has begun.
 	for _, a := range []AttributesAction{AttributesFinish{"b"}, AttributesFail{"b", Failure{Code: codes.InvalidArgument}}} {
 		other := attributesClaim("c", "a", began("c"))
-		if changed, _ := AttributesApply(other, a, metav1.NewTime(attributesNow)); !equality.Semantic.DeepEqual(changed, other) {
+		if changed := AttributesApply(other, a, metav1.NewTime(attributesNow)); !equality.Semantic.DeepEqual(changed, other) {
 			t.Errorf("%T of another class changes the status to %+v", a, changed.Status)
 		}
 	}
 	// RZ-H14: a process that was killed between the two writes.
 	s := around(attributesClaim("b", "a", began("b")))
 	s.Volume.Spec.VolumeAttributesClassName = new("b")
-	if v := AfterModify(s, nil); text(v) != "AttributesFinish" {
+	if v := AfterModify(s, ModifyAnswer{}); text(v) != "AttributesFinish" {
 		t.Errorf("got %s, want AttributesFinish", text(v))
 	}
 	// A final answer for a class that the claim does not name any more: the claim's own is next,
 	// without a delay.
-	pinned, _ := AfterModify(around(attributesClaim("c", "a", began("b"))), &Failure{Code: codes.InvalidArgument}).(attributesDo)
+	pinned, _ := AfterModify(around(attributesClaim("c", "a", began("b"))), ModifyAnswer{Failure: &Failure{Code: codes.InvalidArgument}}).(attributesDo)
 	if w, ok := pinned.Then.(attributesWait); !ok || w.Until.IsZero() || w.Until.After(attributesNow) {
 		t.Errorf("then %v, want to go on at once", pinned.Then)
 	}
@@ -303,7 +310,7 @@ func TestModifyConverges(t *testing.T) {
 							}
 							return
 						}
-						v = AfterModify(s, failure)
+						v = AfterModify(s, ModifyAnswer{Failure: failure})
 						break
 					}
 					if set, ok := a.(SetVolumeClass); ok {
@@ -311,7 +318,7 @@ func TestModifyConverges(t *testing.T) {
 						pv.Spec.VolumeAttributesClassName = &set.Target
 						continue
 					}
-					c, _ = AttributesApply(c, a, metav1.NewTime(attributesNow))
+					c = AttributesApply(c, a, metav1.NewTime(attributesNow))
 				}
 			}
 		}

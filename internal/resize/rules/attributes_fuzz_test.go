@@ -37,6 +37,9 @@ func FuzzAttributes(f *testing.F) {
 			s.Volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "d", VolumeHandle: "h"}
 			s.Volume.Spec.ClaimRef = &corev1.ObjectReference{Namespace: s.Claim.Namespace, Name: s.Claim.Name, UID: s.Claim.UID}
 		}
+		if s.Claim != nil {
+			s.ClassRead = Target(s.Claim)
+		}
 		if s.Claim != nil && in.Bool() {
 			s.Class = &storagev1.VolumeAttributesClass{
 				ObjectMeta: metav1.ObjectMeta{Name: Target(s.Claim)}, DriverName: in.Text(), Parameters: in.Pairs(),
@@ -53,8 +56,8 @@ func FuzzAttributes(f *testing.F) {
 			if s.Class == nil || s.Class.DriverName != "d" || !s.Driver.Modifies || s.Volume == nil {
 				t.Errorf("modified with %+v: %+v", s.Class, s.Claim)
 			}
-			fuzzing.Known(t, AfterModify(s, nil))
-			after := AfterModify(s, &Failure{Code: codes.Code(in.Byte() % 17), Message: in.Text()})
+			fuzzing.Known(t, AfterModify(s, ModifyAnswer{}))
+			after := AfterModify(s, ModifyAnswer{Failure: &Failure{Code: codes.Code(in.Byte() % 17), Message: in.Text()}})
 			fuzzing.Known(t, after)
 			next, _ := after.(attributesDo)
 			for _, action := range next.Actions {

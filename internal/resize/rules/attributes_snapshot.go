@@ -28,13 +28,17 @@ type AttributesDriver struct {
 
 // AttributesSnapshot has the inputs of a decision about one claim.
 type AttributesSnapshot struct {
-	Claim  *corev1.PersistentVolumeClaim // nil: it does not exist, or another one has its name by now
-	Volume *corev1.PersistentVolume      // that the claim names; nil: the cache does not have it
-	Class  *storagev1.VolumeAttributesClass
-	// Class is the one that [Target] names; nil: it does not exist.
-	Driver AttributesDriver
-	Retry  AttributesRetry
+	Claim  *corev1.PersistentVolumeClaim    // nil: it does not exist, or another one has its name by now
+	Volume *corev1.PersistentVolume         // that the claim names; nil: the cache does not have it
+	Class  *storagev1.VolumeAttributesClass // with the name ClassRead; nil: it does not exist
+	// ClassRead is the name of the class that was read; empty for none, see [ReadClass].
+	ClassRead string
+	Driver    AttributesDriver
+	Retry     AttributesRetry
 }
+
+// ReadClass is what a decision asks for if it depends on a class of this name.
+const ReadClass = "VolumeAttributesClass"
 
 // AttributesRetry is the state of the last failed attempt in the process memory.
 type AttributesRetry struct {

@@ -22,12 +22,11 @@ func uncertainMessage(target string) string {
 	return fmt.Sprintf("Modifying volume to %q is still in progress.", target)
 }
 
-// AttributesApply returns a copy of the claim with its status after an action; ok is false if the action does
-// not change the claim.
+// AttributesApply returns a copy of the claim with its status after an action.
 func AttributesApply(
 	claim *corev1.PersistentVolumeClaim, a AttributesAction, now metav1.Time,
-) (changed *corev1.PersistentVolumeClaim, ok bool) {
-	changed = claim.DeepCopy()
+) *corev1.PersistentVolumeClaim {
+	changed := claim.DeepCopy()
 	st := &changed.Status
 	switch a := a.(type) {
 	case MarkPending:
@@ -54,10 +53,9 @@ func AttributesApply(
 		}
 	case Cancel:
 		remove(st, corev1.PersistentVolumeClaimVolumeModifyingVolume)
-	case Modify, SetVolumeClass:
-		return nil, false
+	case Modify, SetVolumeClass: // not about the claim
 	}
-	return changed, true
+	return changed
 }
 
 // isTarget reports whether the status still names the class of the call to the driver. A new leader

@@ -29,7 +29,7 @@ func Decide(s Snapshot, now time.Time) Verdict {
 		return idle("another driver serves the volume")
 	}
 	v := decide(s, now)
-	if !leftOver(s) {
+	if _, asks := v.(verdict.Read[Action]); asks || !leftOver(s) {
 		return v
 	}
 	forget := verdict.Because(
@@ -61,8 +61,7 @@ func leftOver(s Snapshot) bool {
 }
 
 func decide(s Snapshot, now time.Time) Verdict {
-	wants, has := requested(s.Claim), capacity(s.Claim)
-	if s.Claim.Status.Phase != corev1.ClaimBound || size.Compare(wants, has) <= 0 { // RZ-D2
+	if !Grows(s.Claim) { // RZ-D2
 		return idle("the claim has what it asks for, or is not bound")
 	}
 	next, call := target(s)
@@ -78,6 +77,9 @@ func decide(s Snapshot, now time.Time) Verdict {
 	}
 	if problem != nil {
 		return reject(s, next, *problem)
+	}
+	if s.OfflineOnly && s.Users == nil {
+		return verdict.MustRead[Action](verdict.Ref{What: ReadUsers})
 	}
 	same := size.Compare(s.Retry.Size, next) == 0 && !s.Retry.Size.IsZero()
 	offline := s.OfflineOnly && len(s.Users) == 0
@@ -105,6 +107,17 @@ func decide(s Snapshot, now time.Time) Verdict {
 		actions = append([]Action{Begin{next}}, actions...)
 	}
 	return do{Finding: begin, Actions: actions}
+}
+
+// Attempt returns the size that the driver is called with when the next attempt is due; empty for none.
+func Attempt(s Snapshot) string {
+	if s.Claim == nil || s.Volume == nil || !isOurs(s) || !Grows(s.Claim) {
+		return ""
+	}
+	if next, call := target(s); call {
+		return next.String()
+	}
+	return ""
 }
 
 // reject refuses a size that no request can have, with the status that upstream writes when the

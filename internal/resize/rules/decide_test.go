@@ -84,6 +84,8 @@ func asked(v Verdict) string {
 		return "wait " + string(v.Reason)
 	case refuse:
 		return "refuse " + string(v.Reason)
+	case verdict.Read[Action]:
+		return "read " + v.Refs[0].String()
 	}
 	return "nothing"
 }
@@ -126,7 +128,9 @@ func TestDecide(t *testing.T) {
 		"RZ-D13 due":                                 {Snapshot{Claim: claim("2Gi"), Volume: volume("1Gi"), Retry: Retry{resource.MustParse("2Gi"), now}}, "+2Gi"},
 		"RZ-C5 another size at once":                 {Snapshot{Claim: claim("2Gi"), Volume: volume("1Gi"), Retry: Retry{resource.MustParse("9Gi"), now.Add(time.Hour)}}, "+2Gi"},
 		"RZ-D12 offline only, in use":                {Snapshot{Claim: claim("2Gi"), Volume: volume("1Gi"), OfflineOnly: true, Users: []string{"p"}}, "refuse ResizeNeedsOffline"},
-		"RZ-D12 offline by now, at once":             {Snapshot{Claim: claim("2Gi"), Volume: volume("1Gi"), OfflineOnly: true, Retry: Retry{resource.MustParse("2Gi"), now.Add(time.Hour)}}, "+2Gi"},
+		"RZ-D12 offline by now, at once":             {Snapshot{Claim: claim("2Gi"), Volume: volume("1Gi"), OfflineOnly: true, Users: []string{}, Retry: Retry{resource.MustParse("2Gi"), now.Add(time.Hour)}}, "+2Gi"},
+		"RZ-D12 the users are not read":              {Snapshot{Claim: claim("2Gi"), Volume: volume("1Gi"), OfflineOnly: true}, "read users of the claim"},
+		"RZ-D12 nothing to do, so they are not":      {Snapshot{Claim: claim("1Gi"), Volume: volume("1Gi"), OfflineOnly: true}, "nothing"},
 	} {
 		tc.s.Driver.Name = driver
 		if got := asked(Decide(tc.s, now)); got != tc.want {
@@ -257,8 +261,8 @@ func TestSizeBeyondAnInt64(t *testing.T) {
 	if !ok || len(first.Actions) != 1 || first.Reason != verdict.ResizeSizeInvalid {
 		t.Fatalf("%+v", first)
 	}
-	s.Claim, ok = Apply(c, first.Actions[0], metav1.NewTime(now))
-	if !ok || status(s.Claim) != corev1.PersistentVolumeClaimControllerResizeInfeasible ||
+	s.Claim = Apply(c, first.Actions[0], metav1.NewTime(now))
+	if status(s.Claim) != corev1.PersistentVolumeClaimControllerResizeInfeasible ||
 		!hasCondition(s.Claim, corev1.PersistentVolumeClaimControllerResizeError) {
 		t.Fatalf("%+v", s.Claim.Status)
 	}
@@ -275,6 +279,32 @@ func TestSizeBeyondAnInt64(t *testing.T) {
 		s.Claim = claim("2Gi", in(state, "20E"), with(corev1.PersistentVolumeClaimResizing))
 		if got := asked(Decide(s, now)); got != "+2Gi" {
 			t.Errorf("a legal size after %s: %s", state, got)
+		}
+	}
+}
+
+// The digest of an attempt is the size that the driver gets, also while the next attempt is not due.
+func TestAttempt(t *testing.T) {
+	ours := Driver{Name: driver}
+	due := Snapshot{Claim: claim("2Gi"), Volume: volume("1Gi"), Driver: ours}
+	waits := due
+	waits.Retry = Retry{resource.MustParse("2Gi"), now.Add(time.Hour)}
+	foreign := due
+	foreign.Driver.Name = "another"
+	for name, tc := range map[string]struct {
+		s    Snapshot
+		want string
+	}{
+		"no claim": {Snapshot{}, ""}, "no volume": {Snapshot{Claim: claim("2Gi"), Driver: ours}, ""},
+		"due": {due, "2Gi"}, "not due": {waits, "2Gi"}, "of another driver": {foreign, ""},
+		"has it": {Snapshot{Claim: claim("1Gi"), Volume: volume("1Gi"), Driver: ours}, ""},
+		"another size first": {Snapshot{
+			Claim:  claim("2Gi", in(corev1.PersistentVolumeClaimControllerResizeInProgress, "9Gi")),
+			Volume: volume("1Gi"), Driver: ours,
+		}, "9Gi"},
+	} {
+		if got := Attempt(tc.s); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}
 }

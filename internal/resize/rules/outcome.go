@@ -16,12 +16,16 @@ type Answer struct {
 	Capacity int64 // bytes
 	OnNode   bool  // node_expansion_required
 	Failure  *Failure
+	Unsent   string // why the call could not be made
 }
 
 // AfterExpand returns what follows after a call to the driver.
 func AfterExpand(s Snapshot, sent Expand, answer Answer) Verdict {
-	if answer.Failure != nil {
-		return failed(s, sent, *answer.Failure)
+	switch {
+	case answer.Unsent != "":
+		return refuse{Finding: verdict.Because(verdict.ResizeFailed, "%s", answer.Unsent)}
+	case answer.Failure != nil:
+		return verdict.Coded(failed(s, sent, *answer.Failure), answer.Failure.CodeName())
 	}
 	if answer.Capacity < sent.Bytes { // RZ-H3: a capacity of 0 or below the requested size is invalid
 		return failed(

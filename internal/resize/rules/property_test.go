@@ -44,9 +44,7 @@ func (m *model) step(t *rapid.T, answer Answer, crash int) {
 }
 
 func (m *model) write(a Action) {
-	if changed, ok := Apply(m.claim, a, metav1.Now()); ok {
-		m.claim = changed
-	}
+	m.claim = Apply(m.claim, a, metav1.Now())
 	if r, ok := a.(RaiseVolume); ok {
 		m.volume = m.volume.DeepCopy()
 		m.volume.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: r.Capacity}

@@ -38,10 +38,13 @@ type Snapshot struct {
 	// OfflineOnly says that the driver has refused this claim's expansion with FAILED_PRECONDITION,
 	// as for a volume in use.
 	OfflineOnly bool
-	Users       []string // pods that use the claim and have not ended; read if OfflineOnly
+	Users       []string // pods that use the claim and have not ended; nil: not read, see [ReadUsers]
 	AnnotateFS  bool     // gate AnnotateFsResize (RZ-G1)
 	Retry       Retry
 }
+
+// ReadUsers is what a decision asks for if it depends on the pods that use the claim.
+const ReadUsers = "users of the claim"
 
 // Retry is the state of the last failed attempt in the process memory.
 type Retry struct {

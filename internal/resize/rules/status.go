@@ -12,13 +12,10 @@ import (
 // nodeMessage is upstream's message of the condition FileSystemResizePending (RZ-X6).
 const nodeMessage = "Waiting for user to (re-)start a pod to finish file system resize of volume on node."
 
-// Apply returns a copy of the claim with its status after an action; ok is false if the action does
-// not change the claim. The outcome of a call is dropped if the status names another size by now,
+// Apply returns a copy of the claim with its status after an action. The outcome of a call is dropped if the status names another size by now,
 // which a new leader has begun.
-func Apply(
-	claim *corev1.PersistentVolumeClaim, a Action, now metav1.Time,
-) (changed *corev1.PersistentVolumeClaim, ok bool) {
-	changed = claim.DeepCopy()
+func Apply(claim *corev1.PersistentVolumeClaim, a Action, now metav1.Time) *corev1.PersistentVolumeClaim {
+	changed := claim.DeepCopy()
 	st := &changed.Status
 	switch a := a.(type) {
 	case Begin:
@@ -53,10 +50,9 @@ func Apply(
 			break
 		}
 		fail(st, a, now)
-	case ForgetOldSize, Expand, RaiseVolume:
-		return nil, false
+	case ForgetOldSize, Expand, RaiseVolume: // not about the claim
 	}
-	return changed, true
+	return changed
 }
 
 func begin(claim *corev1.PersistentVolumeClaim, next resource.Quantity, now metav1.Time) {

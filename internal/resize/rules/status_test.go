@@ -22,7 +22,7 @@ func TestHandToNodeAfterTheNode(t *testing.T) {
 			Capacity:           corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(tc.capacity)},
 			AllocatedResources: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("2Gi")},
 		}}
-		changed, _ := Apply(claim, HandToNode{resource.MustParse("2Gi")}, metav1.Now())
+		changed := Apply(claim, HandToNode{resource.MustParse("2Gi")}, metav1.Now())
 		got := changed.Status.AllocatedResourceStatuses[corev1.ResourceStorage]
 		if pending := len(changed.Status.Conditions) > 0; got != tc.want || pending != (tc.want != "") {
 			t.Errorf("%s: state %q, conditions %v", name, got, changed.Status.Conditions)

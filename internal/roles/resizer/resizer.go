@@ -183,7 +183,6 @@ func (r *Resizer) table(ctx context.Context, s *sidecar.Sidecar) ([]registry.Con
 		registry.Allow("", "persistentvolumeclaims", registry.Read...),
 		registry.Allow("", "persistentvolumeclaims/status", "patch"),
 	}
-	var store *resize.Store
 	return []registry.Controller{
 		{
 			Name: resize.AttributesName, Off: !r.Gates.Enabled(gateVolumeAttributesClass),
@@ -192,8 +191,7 @@ func (r *Resizer) table(ctx context.Context, s *sidecar.Sidecar) ([]registry.Con
 			Grants: append(shared, classGrant),
 			Fields: Reads(),
 			Add: func(ctx context.Context, settings reconcile.Settings) error {
-				store = newStore(s)
-				return r.addModifier(ctx, s, store, settings)
+				return r.addModifier(ctx, s, newStore(s), settings)
 			},
 		},
 		{
@@ -202,20 +200,18 @@ func (r *Resizer) table(ctx context.Context, s *sidecar.Sidecar) ([]registry.Con
 				If(r.WatchPods, "with --handle-volume-inuse-error")),
 			Fields: Reads(),
 			Add: func(ctx context.Context, settings reconcile.Settings) error {
-				return r.addExpansion(ctx, s, cmp.Or(store, newStore(s)), settings)
+				return r.addExpansion(ctx, s, newStore(s), settings)
 			},
 		},
 	}, nil
 }
 
-func newStore(s *sidecar.Sidecar) *resize.Store {
-	return resize.NewStore(resize.StoreConfig{
-		Cached: s.Cached, Live: s.Manager.GetAPIReader(), Writer: s.Writer,
-	})
+func newStore(s *sidecar.Sidecar) resize.Store {
+	return resize.Store{Cached: s.Cached, Live: s.Manager.GetAPIReader(), Writer: s.Writer}
 }
 
 func (r *Resizer) addExpansion(
-	ctx context.Context, s *sidecar.Sidecar, store *resize.Store, settings reconcile.Settings,
+	ctx context.Context, s *sidecar.Sidecar, store resize.Store, settings reconcile.Settings,
 ) error {
 	return resize.New(resize.Config{
 		Settings: settings, Store: store, CSI: s.Conn.Controller(), Calls: s.Config.Locks,
@@ -229,7 +225,7 @@ func (r *Resizer) addExpansion(
 }
 
 func (r *Resizer) addModifier(
-	ctx context.Context, s *sidecar.Sidecar, store *resize.Store, settings reconcile.Settings,
+	ctx context.Context, s *sidecar.Sidecar, store resize.Store, settings reconcile.Settings,
 ) error {
 	// SM-83: without the permission the cache never syncs, and nothing is resized either.
 	if missing := readsClasses(ctx, s.API); missing != "" {
