@@ -4,8 +4,8 @@
 // external resizer has to expand the volume, and writes the annotation with the resizer of a migrated
 // volume. internal/resize/rules and the packages below it decide.
 //
-// [Store] reads and writes bound claims and their volumes for all of them. Reads include this process's
-// own writes; the status of a claim is written with a resourceVersion precondition.
+// [Store] has the writes of bound claims and their volumes: the status of a claim is written with a
+// resourceVersion precondition. Reads include this process's own writes ([kube.Overlay]).
 //
 // It must not decide which size or class is sent to the driver, nor what an answer means.
 //

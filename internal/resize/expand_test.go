@@ -12,10 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/names"
 	"github.com/purser-csi/purser/internal/reconcile"
 	resizing "github.com/purser-csi/purser/internal/resize/rules"
@@ -67,8 +69,9 @@ func TestExpand(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			api, events := apiserver.New().Client(), &emitted{}
 			claim := growing(t, api, test.source)
+			cached := kube.NewOverlay(api, clock.RealClock{})
 			c := NewExpansion(ExpansionConfig{
-				Cached: api, Writer: api, Settings: reconcile.Settings{
+				Cached: cached, Writer: cached.Recording(api), Settings: reconcile.Settings{
 					Backoff: reconcile.Backoff{First: time.Second, Most: time.Minute}, Events: events, Clock: clocktesting.NewFakeClock(time.Now()),
 					Decided: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "d"}, []string{"controller", "reason"}),
 				},

@@ -18,8 +18,8 @@ import (
 // ExpansionConfig has the dependencies of the controller.
 type ExpansionConfig struct {
 	reconcile.Settings
-	Cached client.Reader // the informer cache
-	Writer client.Client
+	Cached *kube.Overlay
+	Writer client.Client // recorded by Cached
 }
 
 // ExpansionName of the controller and of its work queue, as upstream's metrics have it.
@@ -45,7 +45,7 @@ func (c *ExpansionController) Loop() *reconcile.Loop[
 
 // AddTo registers the controller and its event handlers with a manager.
 func (c *ExpansionController) AddTo(ctx context.Context, mgr manager.Manager) error {
-	if err := kube.Prewarm(ctx, mgr.GetCache(), &corev1.PersistentVolumeClaim{}); err != nil {
+	if err := c.Cached.Watch(ctx, mgr.GetCache(), &corev1.PersistentVolumeClaim{}); err != nil {
 		return err
 	}
 	return reconcile.Register(mgr, reconcile.Registration[resizing.Key]{

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/names"
 	"github.com/purser-csi/purser/internal/resize"
 	"github.com/purser-csi/purser/test/sim/apiserver"
@@ -34,8 +35,9 @@ func (p *process) runExpander() {
 	if m.cached != nil {
 		cached = m.cached(cached)
 	}
+	overlay := kube.NewOverlay(cached, p.world.clock)
 	mgr := m.manager(p.view, api)
-	if err := resize.NewExpansion(resize.ExpansionConfig{Settings: p.settings(2), Cached: cached, Writer: api}).AddTo(p.ctx, mgr); err != nil {
+	if err := resize.NewExpansion(resize.ExpansionConfig{Settings: p.settings(2), Cached: overlay, Writer: overlay.Recording(api)}).AddTo(p.ctx, mgr); err != nil {
 		panic(err)
 	}
 	go func() { _ = p.view.Start(p.ctx) }()

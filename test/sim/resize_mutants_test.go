@@ -137,6 +137,7 @@ var resizeMutants = []mutant{
 			out.NodeExpansionRequired = false
 			return out, err
 		}), costs: true},
+	{name: "forgets its own writes", forgets: true, costs: true},
 	{name: "calls twice", driver: asExpander(
 		func(next csi.ControllerClient, ctx context.Context, in *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
 			if out, err := next.ControllerExpandVolume(ctx, in); err != nil {

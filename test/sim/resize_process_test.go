@@ -126,6 +126,9 @@ func (p *process) runResizer() {
 	}
 	overlay, calls := kube.NewOverlay(cached, p.world.clock), &csirpc.VolumeLocks{}
 	store := resize.Store{Cached: overlay, Live: api, Writer: overlay.Recording(api)}
+	if m.forgets {
+		store.Writer = api
+	}
 	c := resize.New(resize.Config{
 		Settings: p.settings(4), Store: store, CSI: driver, Calls: calls,
 		Driver:  resizing.Driver{Name: driverName, Controller: true},

@@ -12,8 +12,8 @@ import (
 // nodeMessage is upstream's message of the condition FileSystemResizePending (RZ-X6).
 const nodeMessage = "Waiting for user to (re-)start a pod to finish file system resize of volume on node."
 
-// Apply returns a copy of the claim with its status after an action. The outcome of a call is dropped if the status names another size by now,
-// which a new leader has begun.
+// Apply returns a copy of the claim with its status after an action. The outcome of a call is dropped if the
+// status names another size by now, which a new leader has begun.
 func Apply(claim *corev1.PersistentVolumeClaim, a Action, now metav1.Time) *corev1.PersistentVolumeClaim {
 	changed := claim.DeepCopy()
 	st := &changed.Status

@@ -94,7 +94,7 @@ func standby(ctx context.Context, t *testing.T, server *apiserver.Server) *fakeM
 	}{
 		binder.New(binder.Config{Live: api, Writer: api, Settings: settings}),
 		protection.NewClaims(protecting), protection.NewUnused(protecting), protection.NewVolumes(protecting),
-		resize.NewExpansion(resize.ExpansionConfig{Cached: v, Writer: api, Settings: settings}),
+		resize.NewExpansion(resize.ExpansionConfig{Cached: kube.NewOverlay(v, clock.RealClock{}), Writer: api, Settings: settings}),
 		ephemeral.New(ephemeral.Config{Cached: v, Live: api, Writer: api, Settings: settings}),
 		provision.New(provision.Config{
 			Cached: v, Live: api, Writer: api, Volumes: volumes, Journal: record, Driver: rules.Driver{Name: driver}, Settings: settings,
