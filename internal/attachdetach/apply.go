@@ -34,8 +34,11 @@ func (c *Controller) Apply(ctx context.Context, s attachment.Snapshot, action at
 		return c.unlist(ctx, s, a)
 	case attachment.Delete:
 		return nil, c.delete(ctx, s, a.Attachment, a.Force)
+	case attachment.Note:
+		c.memory.noteUnwanted(s.Key, a.Unwanted, c.Clock.Now())
+		return nil, nil
 	case attachment.Requeue:
-		c.enqueue(a.Key)
+		c.memory.enqueue(a.Key)
 		return nil, nil
 	case attachment.Tell:
 		c.tell(s.Key, a)
@@ -65,8 +68,7 @@ func (c *Controller) create(ctx context.Context, s attachment.Snapshot, a attach
 		return fmt.Errorf("create VolumeAttachment %q for node %q: %w", a.Name, a.Node, err)
 	}
 	c.measures.began(va, operationAttach, s.IsMigrated(), c.Clock.Now())
-	c.attachments.Wrote(va)
-	c.setConfirmed(va.UID)
+	c.memory.confirm(va.UID)
 	c.InProcess.TellAttacher(va, handoff.AttachmentWritten)
 	return nil
 }
@@ -88,8 +90,7 @@ func (c *Controller) confirm(ctx context.Context, va *storagev1.VolumeAttachment
 	if err != nil {
 		return nil, fmt.Errorf("confirm VolumeAttachment %q: %w", va.Name, err)
 	}
-	c.attachments.Wrote(changed)
-	c.setConfirmed(va.UID)
+	c.memory.confirm(va.UID)
 	return attachment.AfterConfirm(changed), nil
 }
 
@@ -103,18 +104,10 @@ func (c *Controller) list(ctx context.Context, s attachment.Snapshot, a attachme
 	for _, va := range s.Attachments {
 		if va.Spec.NodeName == a.Node {
 			c.measures.ended(va.UID, operationAttach, c.Clock.Now())
-			c.mu.Lock()
-			delete(c.confirmed, va.UID)
-			c.mu.Unlock()
+			c.memory.unconfirm(va.UID)
 		}
 	}
 	return err
-}
-
-func (c *Controller) setConfirmed(uid types.UID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.confirmed[uid] = true
 }
 
 // unlist deletes the VolumeAttachment only after the write of the node's list, and only if the Node
@@ -137,15 +130,12 @@ func (c *Controller) delete(
 	ctx context.Context, s attachment.Snapshot, va *storagev1.VolumeAttachment, force attachment.Force,
 ) error {
 	c.measures.began(va, operationDetach, s.IsMigrated(), c.Clock.Now())
-	c.deleted.Add(va.UID, c.Clock.Now())
 	err := c.Writer.Delete(ctx, va.DeepCopy(), client.Preconditions{UID: &va.UID, ResourceVersion: &va.ResourceVersion})
 	if err != nil && !apierrors.IsNotFound(err) {
-		c.deleted.Forget(va.UID)
-		c.mu.Lock()
-		delete(c.confirmed, va.UID) // the deletion may have arrived, or may arrive late
-		c.mu.Unlock()
+		c.memory.unconfirm(va.UID) // the deletion may have arrived, or may arrive late
 		return fmt.Errorf("delete VolumeAttachment %q: %w", va.Name, err)
 	}
+	c.Cached.Deleted(va) // also one that another client has deleted
 	c.InProcess.TellAttacher(va, handoff.AttachmentDeleted)
 	if force != attachment.NotForced && c.forced != nil {
 		c.forced.WithLabelValues(string(force)).Inc()

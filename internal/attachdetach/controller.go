@@ -3,7 +3,6 @@ package attachdetach
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,20 +20,16 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
-	"github.com/purser-csi/purser/internal/verdict"
 )
 
 // Config is what the controller needs.
 type Config struct {
 	reconcile.Settings
-	Cached client.Reader // the informer cache
-	Live   client.Reader // the API server
-	Writer client.Client
-	Rules  attachment.Rules
-	// AuditEvery is how often VolumeAttachments without a PersistentVolume are looked at, and how
-	// long one must be unused.
-	AuditEvery time.Duration
-	Metrics    prometheus.Registerer // where its metrics are registered; nil for none
+	Cached  *kube.Overlay // the informer cache with own writes
+	Live    client.Reader // the API server
+	Writer  client.Client // whose writes Cached has
+	Rules   attachment.Rules
+	Metrics prometheus.Registerer // where its metrics are registered; nil for none
 	// InProcess connects it with the attachers in this process; nil for none.
 	InProcess *handoff.Attachments
 }
@@ -56,32 +51,18 @@ type queue = workqueue.TypedRateLimitingInterface[Key]
 // Controller is the task that the reconcile loop runs.
 type Controller struct {
 	Config
-	attachments *kube.OwnWrites[*storagev1.VolumeAttachment]
-	nodes       *kube.OwnWrites[*corev1.Node]
-	status      *nodeStatus
-	measures    *measures
-	teller      *reconcile.Teller      // events about pods
-	forced      *prometheus.CounterVec // forced detaches by reason; nil for none
-
-	identity string            // of this process
-	deleted  kube.EndedObjects // VolumeAttachments that this process has deleted
-	gone     kube.EndedObjects // those whose end the attacher of this process has told
-
-	mu        sync.Mutex
-	unwanted  map[Key]map[string]time.Time
-	confirmed map[types.UID]bool      // VolumeAttachments that this process has created or confirmed
-	orphans   map[types.UID]time.Time // since when the audit has found a VolumeAttachment without a volume
-	queue     queue                   // nil before the start
+	status   *nodeStatus
+	measures *measures
+	teller   *reconcile.Teller      // events about pods
+	forced   *prometheus.CounterVec // forced detaches by reason; nil for none
+	identity string                 // of this process
+	memory   Memory
 }
 
 // New returns the controller without starting anything.
 func New(cfg Config) *Controller {
 	c := &Controller{
-		Config: cfg, attachments: kube.NewOwnWrites[*storagev1.VolumeAttachment](),
-		nodes:    kube.NewOwnWrites[*corev1.Node](),
-		identity: string(uuid.NewUUID()),
-		unwanted: map[Key]map[string]time.Time{}, confirmed: map[types.UID]bool{},
-		orphans: map[types.UID]time.Time{}, teller: reconcile.NewTeller(cfg.Events, cfg.Clock),
+		Config: cfg, identity: string(uuid.NewUUID()), teller: reconcile.NewTeller(cfg.Events, cfg.Clock),
 	}
 	c.status, c.measures = newNodeStatus(c), newMeasures()
 	if c.Metrics != nil {
@@ -97,6 +78,7 @@ func New(cfg Config) *Controller {
 func (c *Controller) Loop() *reconcile.Loop[Key, attachment.Snapshot, attachment.Action] {
 	return reconcile.New(reconcile.Config[Key, attachment.Snapshot, attachment.Action]{
 		Settings: c.Settings, Name: Name, Task: c, Retries: reconcile.NewRetries[Key](), Bound: reconcile.APITimeout,
+		Observe: c.observe,
 	})
 }
 
@@ -105,14 +87,18 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	if err := kube.AddIndexes(ctx, mgr.GetFieldIndexer(), Indexes()...); err != nil {
 		return err
 	}
+	cache := mgr.GetCache()
+	c.Cached.Index(Indexes()...)
+	if err := c.Cached.Watch(ctx, cache, &storagev1.VolumeAttachment{}, &corev1.Node{}); err != nil {
+		return err
+	}
 	kinds := []client.Object{
 		&corev1.Pod{}, &corev1.Node{}, &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{},
 		&storagev1.CSIDriver{}, &storagev1.VolumeAttachment{},
 	}
-	if err := kube.Prewarm(ctx, mgr.GetCache(), kinds...); err != nil {
+	if err := kube.Prewarm(ctx, cache, kinds...); err != nil {
 		return err
 	}
-	cache := mgr.GetCache()
 	err := reconcile.Register(mgr, reconcile.Registration[Key]{
 		Name: Name, Workers: c.Workers, Reconciler: c.Loop(), Sources: []source.TypedSource[Key]{
 			source.TypedFunc[Key](c.start),
@@ -128,39 +114,33 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 }
 
 func (c *Controller) start(ctx context.Context, q queue) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.queue = q
+	c.memory.lead(q)
 	if c.InProcess != nil {
-		c.InProcess.SetController(func(va *storagev1.VolumeAttachment, what handoff.AttachmentWrite) {
-			c.hear(ctx, va, what)
-		})
+		c.InProcess.SetController(func(va *storagev1.VolumeAttachment) { c.hear(ctx, va) })
 	}
 	return nil
 }
 
 // hear takes in what the attacher of this process has written.
-func (c *Controller) hear(ctx context.Context, va *storagev1.VolumeAttachment, what handoff.AttachmentWrite) {
-	if what == handoff.AttachmentWritten {
-		c.attachments.Wrote(va)
-	} else {
-		c.gone.Add(va.UID, c.Clock.Now())
+func (c *Controller) hear(ctx context.Context, va *storagev1.VolumeAttachment) {
+	c.Cached.Wrote(va)
+	if va.DeletionTimestamp != nil && len(va.Finalizers) == 0 {
 		c.measures.ended(va.UID, operationDetach, c.Clock.Now())
 	}
 	if key, ok := c.keyOfAttachment(ctx, va); ok {
-		c.enqueue(key)
+		c.memory.enqueue(key)
 	}
 }
 
-// Decide implements reconcile.Task. It notes since when a node has the volume without need, for the
-// timer of a forced detach.
-func (c *Controller) Decide(s attachment.Snapshot, now time.Time) verdict.Verdict[attachment.Action] {
-	c.mu.Lock()
-	s.Unwanted = keepSince(c.unwanted, s.Key, attachment.Unwanted(s), now)
-	c.mu.Unlock()
-	v, measured := attachment.DecideAndMeasure(s, now)
-	c.measures.decided(s, measured, now)
-	return v
+// Decide implements reconcile.Task.
+func (c *Controller) Decide(s attachment.Snapshot, now time.Time) next {
+	return attachment.Decide(s, now)
+}
+
+// observe has the metrics say what a run has decided about.
+func (c *Controller) observe(_ Key, s attachment.Snapshot, _ next, took time.Duration) {
+	began := c.Clock.Now().Add(-took)
+	c.measures.decided(s, attachment.Measure(s, began), began)
 }
 
 // mostPods is how many pods of a volume get an event about a long wait: a shared volume can have hundreds.
@@ -194,7 +174,7 @@ func (a audit) Start(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-a.Clock.After(a.AuditEvery):
+		case <-a.Clock.After(a.Rules.AuditEvery):
 			a.look(ctx)
 		}
 	}
@@ -206,34 +186,16 @@ func (c *Controller) look(ctx context.Context) {
 	if err := c.Cached.List(ctx, &list); err != nil {
 		return
 	}
-	orphans := map[types.UID]time.Time{}
+	var orphans []types.UID
+	var keys []Key
 	for i := range list.Items {
 		va := &list.Items[i]
-		key, ok := c.keyOfAttachment(ctx, va)
-		if !ok || key.Attachment == "" {
-			continue
+		if key, ok := c.keyOfAttachment(ctx, va); ok && key.Attachment != "" {
+			orphans, keys = append(orphans, va.UID), append(keys, key)
 		}
-		orphans[va.UID] = c.orphanSince(va.UID)
-		c.enqueue(key)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.orphans = orphans
-}
-
-func (c *Controller) orphanSince(uid types.UID) time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if since, ok := c.orphans[uid]; ok {
-		return since
-	}
-	return c.Clock.Now()
-}
-
-func (c *Controller) enqueue(key Key) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.queue != nil {
-		c.queue.Add(key)
+	c.memory.audited(orphans, c.Clock.Now())
+	for _, key := range keys {
+		c.memory.enqueue(key)
 	}
 }

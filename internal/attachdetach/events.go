@@ -99,17 +99,18 @@ func (c *Controller) addClaim(ctx context.Context, claim *corev1.PersistentVolum
 // For any other volume there is nothing to decide, and the event of the first pod, VolumeAttachment
 // or node that refers to it enqueues it.
 func (c *Controller) addVolume(ctx context.Context, pv *corev1.PersistentVolume, q queue) {
-	if key, ok := KeyOfVolume(pv); ok && c.isInvolved(ctx, pv, key) {
+	if key, ok := attachment.KeyOfVolume(pv); ok && c.isInvolved(ctx, pv, key) {
 		q.Add(key)
 	}
 }
 
 func (c *Controller) isInvolved(ctx context.Context, pv *corev1.PersistentVolume, key Key) bool {
+	one := client.Limit(1) // of a kind without own writes: one that is gone would be all that is found
 	if ref := pv.Spec.ClaimRef; ref != nil && c.finds(ctx, &corev1.PodList{},
-		client.InNamespace(ref.Namespace), client.MatchingFields{IndexAttachedClaim: ref.Name}) {
+		client.InNamespace(ref.Namespace), client.MatchingFields{IndexAttachedClaim: ref.Name}, one) {
 		return true
 	}
-	return c.finds(ctx, &corev1.PodList{}, client.MatchingFields{IndexAttachedInline: key.String()}) ||
+	return c.finds(ctx, &corev1.PodList{}, client.MatchingFields{IndexAttachedInline: key.String()}, one) ||
 		c.finds(ctx, &storagev1.VolumeAttachmentList{}, client.MatchingFields{kube.IndexAttachmentVolume: pv.Name}) ||
 		c.finds(ctx, &storagev1.VolumeAttachmentList{}, client.MatchingFields{IndexAttachmentHandle: key.String()}) ||
 		c.finds(ctx, &corev1.NodeList{}, client.MatchingFields{IndexListed: key.String()})
@@ -117,7 +118,7 @@ func (c *Controller) isInvolved(ctx context.Context, pv *corev1.PersistentVolume
 
 // finds reports whether the cache has such an object, and true where it cannot tell.
 func (c *Controller) finds(ctx context.Context, list client.ObjectList, options ...client.ListOption) bool {
-	err := c.Cached.List(ctx, list, append(options, client.Limit(1))...)
+	err := c.Cached.List(ctx, list, options...)
 	return err != nil || meta.LenList(list) > 0
 }
 
@@ -131,18 +132,16 @@ func (c *Controller) attachmentEvents() handler.TypedEventHandler[*storagev1.Vol
 	}
 	return handler.TypedFuncs[*storagev1.VolumeAttachment, Key]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*storagev1.VolumeAttachment], q queue) {
-			c.attachments.Saw(e.Object)
 			add(ctx, e.Object, q)
 		},
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*storagev1.VolumeAttachment], q queue) {
-			c.attachments.Saw(e.ObjectNew)
 			if e.ObjectOld.UID != e.ObjectNew.UID {
 				c.forget(e.ObjectOld)
 			}
 			add(ctx, e.ObjectNew, q)
 		},
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*storagev1.VolumeAttachment], q queue) {
-			c.attachments.Gone(e.Object)
+			c.Cached.Gone(e.Object) // before the key is enqueued: the overlay's own handler may run later
 			c.forget(e.Object)
 			add(ctx, e.Object, q)
 		},
@@ -150,13 +149,8 @@ func (c *Controller) attachmentEvents() handler.TypedEventHandler[*storagev1.Vol
 }
 
 func (c *Controller) forget(va *storagev1.VolumeAttachment) {
-	c.deleted.Forget(va.UID)
-	c.gone.Forget(va.UID)
 	c.measures.ended(va.UID, operationDetach, c.Clock.Now())
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.confirmed, va.UID)
-	delete(c.orphans, va.UID)
+	c.memory.unconfirm(va.UID)
 }
 
 func (c *Controller) addAttachments(ctx context.Context, matching client.MatchingFields, q queue) {
@@ -189,18 +183,16 @@ func (c *Controller) nodeEvents() handler.TypedEventHandler[*corev1.Node, Key] {
 	}
 	return handler.TypedFuncs[*corev1.Node, Key]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*corev1.Node], q queue) {
-			c.nodes.Saw(e.Object)
 			all(ctx, e.Object, q)
 		},
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.Node], q queue) {
-			c.nodes.Saw(e.ObjectNew)
 			if e.ObjectOld.UID != e.ObjectNew.UID || stateOf(e.ObjectOld) != stateOf(e.ObjectNew) {
 				all(ctx, e.ObjectNew, q)
 			}
 			addDifference(e.ObjectOld, e.ObjectNew, q)
 		},
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.Node], q queue) {
-			c.nodes.Gone(e.Object)
+			c.Cached.Gone(e.Object)
 			all(ctx, e.Object, q)
 		},
 	}
@@ -264,7 +256,7 @@ func (c *Controller) driverEvents() handler.TypedEventHandler[*storagev1.CSIDriv
 			return
 		}
 		for i := range list.Items {
-			if key, ok := KeyOfVolume(&list.Items[i]); ok && key.Driver == driver {
+			if key, ok := attachment.KeyOfVolume(&list.Items[i]); ok && key.Driver == driver {
 				q.Add(key)
 			}
 		}

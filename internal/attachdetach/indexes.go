@@ -40,20 +40,10 @@ func Indexes() []kube.Index {
 }
 
 func attachedHandle(o client.Object) []string {
-	if key, ok := KeyOfVolume(o.(*corev1.PersistentVolume)); ok {
+	if key, ok := attachment.KeyOfVolume(o.(*corev1.PersistentVolume)); ok {
 		return []string{key.String()}
 	}
 	return nil
-}
-
-// KeyOfVolume returns the driver and the handle of a volume, for an in-tree volume those of its
-// migration (4.9).
-func KeyOfVolume(pv *corev1.PersistentVolume) (attachment.Key, bool) {
-	pv, err := objects.ToCSI(pv)
-	if err != nil || pv.Spec.CSI == nil {
-		return attachment.Key{}, false
-	}
-	return attachment.Key{Driver: pv.Spec.CSI.Driver, Handle: pv.Spec.CSI.VolumeHandle}, true
 }
 
 // InlineVolumes are the volumes that a pod names in place, as those of their CSI drivers (4.9).

@@ -50,9 +50,8 @@ func (m *measures) decided(s attachment.Snapshot, measured attachment.Measured, 
 	}
 }
 
-// keepSince notes for the nodes of a key since when each is among them. What it returns must not be
-// changed.
-func keepSince(all map[Key]map[string]time.Time, key Key, nodes []string, now time.Time) map[string]time.Time {
+// keepSince notes for the nodes of a key since when each is among them.
+func keepSince(all map[Key]map[string]time.Time, key Key, nodes []string, now time.Time) {
 	before, since := all[key], map[string]time.Time{}
 	for _, node := range nodes {
 		first, noticed := before[node]
@@ -66,7 +65,6 @@ func keepSince(all map[Key]map[string]time.Time, key Key, nodes []string, now ti
 	} else {
 		all[key] = since
 	}
-	return since
 }
 
 // failed times an operation that the attacher has answered with an error, once per error. The caller

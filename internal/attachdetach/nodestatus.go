@@ -99,7 +99,7 @@ func (n *nodeStatus) write(ctx context.Context, node string) {
 func (n *nodeStatus) writeOnce(ctx context.Context, name string, changes []change) (*corev1.Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, reconcile.APITimeout)
 	defer cancel()
-	node, err := n.node(ctx, name)
+	node, err := kube.Get(ctx, n.Cached, types.NamespacedName{Name: name}, &corev1.Node{})
 	if err != nil || node == nil {
 		return nil, err
 	}
@@ -142,7 +142,6 @@ func (n *nodeStatus) patch(ctx context.Context, node *corev1.Node, changes []cha
 		}
 		return nil, fmt.Errorf("write the attached volumes of node %q: %w", node.Name, err)
 	}
-	n.Controller.nodes.Wrote(changed)
 	return changed, nil
 }
 

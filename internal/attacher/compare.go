@@ -2,7 +2,6 @@ package attacher
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -12,6 +11,7 @@ import (
 
 	publishing "github.com/purser-csi/purser/internal/attacher/rules"
 	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/kube"
 )
 
 // Comparison says how attachments are compared with what the driver lists (AT-F5, AT-F6).
@@ -74,29 +74,29 @@ func (c *Controller) compareOne(
 	if err != nil || va == nil {
 		return err
 	}
-	s, err := Gather(ctx, c.Cached, va, c.memory())
+	s, err := Gather(ctx, c.Cached, va, c.Driver)
 	if err != nil {
 		return err
 	}
 	differs := publishing.Differs(s, volumes)
-	c.mismatches.set(va.UID, differs)
+	c.memory.setMismatch(va.UID, differs)
 	if !differs {
 		return nil
 	}
 	// An attach that ended since the object was read has taken back an older mark, not this one.
 	if still, err := c.unchanged(ctx, name, version); err != nil || still == nil {
-		c.mismatches.set(va.UID, false)
+		c.memory.setMismatch(va.UID, false)
 		return err
 	}
 	logr.FromContextOrDiscard(ctx).Info("the driver lists the volume otherwise than the VolumeAttachment says",
 		"attachment", name, "attached", va.Status.Attached)
-	c.enqueueAgain(name)
+	c.memory.enqueue(name)
 	return nil
 }
 
-// unchanged reads an attachment live; nil if its resourceVersion has changed.
+// unchanged reads an attachment; nil if its resourceVersion has changed.
 func (c *Controller) unchanged(ctx context.Context, name, version string) (*storagev1.VolumeAttachment, error) {
-	va, err := c.read(ctx, name)
+	va, err := kube.Get(ctx, c.Cached, types.NamespacedName{Name: name}, &storagev1.VolumeAttachment{})
 	if err != nil || va == nil || va.ResourceVersion != version {
 		return nil, err
 	}
@@ -111,64 +111,9 @@ func (c *Controller) versions(ctx context.Context) (map[string]string, error) {
 	}
 	all := map[string]string{}
 	for i := range list.Items {
-		if list.Items[i].Spec.Attacher != c.Driver.Name {
-			continue
-		}
-		va, err := c.read(ctx, list.Items[i].Name)
-		if err != nil {
-			return nil, err
-		}
-		if va != nil {
+		if va := &list.Items[i]; va.Spec.Attacher == c.Driver.Name {
 			all[va.Name] = va.ResourceVersion
 		}
 	}
 	return all, nil
-}
-
-// enqueueAgain enqueues an attachment from outside of an event handler.
-func (c *Controller) enqueueAgain(name string) {
-	c.handed.mu.Lock()
-	defer c.handed.mu.Unlock()
-	if c.handed.queue != nil {
-		c.handed.queue.Add(name)
-	}
-}
-
-// mismatches are the attachments that the driver lists otherwise than their status says, by uid. An
-// entry stays until a call succeeds or a comparison finds no difference any more: upstream's is
-// consumed by the first attempt, whatever comes of it (AT-L7). The zero value is empty.
-type mismatches struct {
-	mu  sync.Mutex
-	due map[types.UID]bool // false once a call was made for it since the last comparison
-}
-
-func (m *mismatches) set(uid types.UID, differs bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !differs {
-		delete(m.due, uid)
-		return
-	}
-	if m.due == nil {
-		m.due = map[types.UID]bool{}
-	}
-	m.due[uid] = true
-}
-
-// get reports whether an attachment is one of them, and whether it is due without the delay of an
-// attempt that failed before the comparison.
-func (m *mismatches) get(uid types.UID) (differs, due bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	due, differs = m.due[uid]
-	return differs, due
-}
-
-// tried notes that a call is made.
-func (m *mismatches) tried(uid types.UID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if _, differs := m.due[uid]; differs {
-		m.due[uid] = false
-	}
 }

@@ -2,24 +2,24 @@ package attacher
 
 import (
 	"context"
-	"hash/maphash"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	publishing "github.com/purser-csi/purser/internal/attacher/rules"
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/handoff"
-
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 )
@@ -27,9 +27,10 @@ import (
 // Config is what the controllers need.
 type Config struct {
 	reconcile.Settings
-	Cached client.Reader // the informer cache; attachments must be whole but for their managed fields
-	Live   client.Reader // the API server, for secrets
-	Writer client.Client
+	// Cached is the informer cache with own writes; attachments must be whole but for their managed fields.
+	Cached *kube.Overlay
+	Live   client.Reader // the API server, for secrets and after failures
+	Writer client.Client // whose writes Cached has
 
 	CSI      csi.ControllerClient
 	Calls    *csirpc.VolumeLocks // shared by all controllers of the driver in this process
@@ -50,47 +51,19 @@ const (
 // Controller is the task that the reconcile loop runs for VolumeAttachments.
 type Controller struct {
 	Config
-	caller      *csirpc.Caller
-	retries     *reconcile.Retries[string]
-	attachments *kube.OwnWrites[*storagev1.VolumeAttachment]
-	volumes     *kube.OwnWrites[*corev1.PersistentVolume]
-	handed      handedOver
-	preparing   handleLocks
-	mismatches  mismatches
-}
-
-// handleLocks are locks of volumes by their handle, some of which share one. Each is a channel with
-// room for one: unlike a mutex, it lets the simulation go on while it is waited for.
-type handleLocks [64]chan struct{}
-
-var handleSeed = maphash.MakeSeed()
-
-func newHandleLocks() (l handleLocks) {
-	for i := range l {
-		l[i] = make(chan struct{}, 1)
-	}
-	return l
-}
-
-// lock waits for the lock of a handle and returns the function that ends it.
-func (l *handleLocks) lock(handle string) (unlock func()) {
-	one := l[maphash.String(handleSeed, handle)%uint64(len(l))]
-	one <- struct{}{}
-	return func() { <-one }
+	caller  *csirpc.Caller
+	retries *reconcile.Retries[string]
+	memory  Memory
 }
 
 // New returns the controller without starting anything.
 func New(cfg Config) *Controller {
-	c := &Controller{
+	return &Controller{
 		Config: cfg, retries: reconcile.NewRetries[string](),
-		attachments: kube.NewOwnWrites[*storagev1.VolumeAttachment](),
-		volumes:     kube.NewOwnWrites[*corev1.PersistentVolume](),
-		preparing:   newHandleLocks(),
+		caller: csirpc.NewCaller(
+			csirpc.CallerConfig{Locks: cfg.Calls, InFlight: cfg.InFlight, ReadSecret: kube.ReadSecret(cfg.Live)},
+		),
 	}
-	c.caller = csirpc.NewCaller(
-		csirpc.CallerConfig{Locks: cfg.Calls, InFlight: cfg.InFlight, ReadSecret: kube.ReadSecret(cfg.Live)},
-	)
-	return c
 }
 
 // Loop returns the controller with the loop around it.
@@ -106,14 +79,18 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	if err := kube.AddIndexes(ctx, mgr.GetFieldIndexer(), Indexes()...); err != nil {
 		return err
 	}
-
+	c.Cached.Index(Indexes()...)
+	err := c.Cached.Watch(ctx, mgr.GetCache(), &storagev1.VolumeAttachment{}, &corev1.PersistentVolume{})
+	if err != nil {
+		return err
+	}
 	if err := kube.Prewarm(ctx, mgr.GetCache(), &corev1.PersistentVolume{}, &storagev1.CSINode{}); err != nil {
 		return err
 	}
-	err := reconcile.Register(mgr, reconcile.Registration[string]{
+	err = reconcile.Register(mgr, reconcile.Registration[string]{
 		Name: Name, Workers: 2 * c.Workers, // each lane has as many as there may be
 		Reconciler: reconcile.NewLanes(reconcile.LanesConfig[string, lane]{
-			Reconciler: c.Loop(), Lane: c.laneOf, Most: c.Workers, Enqueue: c.handed.enqueue,
+			Reconciler: c.inTurn(c.Loop()), Lane: c.laneOf, Most: c.Workers, Enqueue: c.memory.enqueue,
 		}),
 		Sources: []source.TypedSource[string]{
 			source.TypedFunc[string](c.start),
@@ -142,10 +119,31 @@ const (
 )
 
 func (c *Controller) laneOf(ctx context.Context, name string) lane {
-	if va, err := c.read(ctx, name); err == nil && va != nil && va.DeletionTimestamp != nil {
+	va, err := kube.Get(ctx, c.Cached, types.NamespacedName{Name: name}, &storagev1.VolumeAttachment{})
+	if err == nil && va != nil && va.DeletionTimestamp != nil {
 		return detaching
 	}
 	return attaching
+}
+
+// inTurn attaches an exclusive volume to one node after the other: of two VolumeAttachments, the second
+// sees the finalizer of the first and writes none (AT-H11). Otherwise each could wait for the other.
+func (c *Controller) inTurn(loop crreconcile.TypedReconciler[string]) crreconcile.TypedReconciler[string] {
+	return reconcile.NewLanes(reconcile.LanesConfig[string, string]{
+		Reconciler: loop, Lane: c.turnOf, Most: 1, Enqueue: c.memory.enqueue,
+	})
+}
+
+func (c *Controller) turnOf(ctx context.Context, name string) string {
+	va, err := kube.Get(ctx, c.Cached, types.NamespacedName{Name: name}, &storagev1.VolumeAttachment{})
+	if err != nil || va == nil {
+		return name
+	}
+	s, err := Gather(ctx, c.Cached, va, c.Driver)
+	if err != nil {
+		return name
+	}
+	return publishing.Turn(s)
 }
 
 type queue = workqueue.TypedRateLimitingInterface[string]
@@ -155,16 +153,13 @@ func (c *Controller) attachmentEvents() handler.TypedEventHandler[*storagev1.Vol
 	ours := func(va *storagev1.VolumeAttachment) bool { return va.Spec.Attacher == c.Driver.Name }
 	return handler.TypedFuncs[*storagev1.VolumeAttachment, string]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*storagev1.VolumeAttachment], q queue) {
-			c.attachments.Saw(e.Object)
 			if ours(e.Object) {
 				q.Add(e.Object.Name)
 			}
 		},
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*storagev1.VolumeAttachment], q queue) {
-			c.attachments.Saw(e.ObjectNew)
 			if e.ObjectOld.UID != e.ObjectNew.UID {
-				c.handed.forget(e.ObjectOld.UID)
-				c.mismatches.set(e.ObjectOld.UID, false)
+				c.memory.setMismatch(e.ObjectOld.UID, false)
 			}
 			deleted := e.ObjectOld.DeletionTimestamp == nil && e.ObjectNew.DeletionTimestamp != nil
 			if ours(e.ObjectNew) &&
@@ -174,9 +169,8 @@ func (c *Controller) attachmentEvents() handler.TypedEventHandler[*storagev1.Vol
 			}
 		},
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*storagev1.VolumeAttachment], q queue) {
-			c.attachments.Gone(e.Object)
-			c.handed.forget(e.Object.UID)
-			c.mismatches.set(e.Object.UID, false)
+			c.Cached.Gone(e.Object) // before the key is enqueued: the overlay's own handler may run later
+			c.memory.setMismatch(e.Object.UID, false)
 			if !ours(e.Object) {
 				return
 			}
@@ -195,14 +189,7 @@ func (c *Controller) attachmentEvents() handler.TypedEventHandler[*storagev1.Vol
 func (c *Controller) volumeEvents() handler.TypedEventHandler[*corev1.PersistentVolume, string] {
 	return handler.TypedFuncs[*corev1.PersistentVolume, string]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*corev1.PersistentVolume], q queue) {
-			c.volumes.Saw(e.Object)
 			c.enqueue(ctx, client.MatchingFields{kube.IndexAttachmentVolume: e.Object.Name}, q)
-		},
-		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.PersistentVolume], _ queue) {
-			c.volumes.Saw(e.ObjectNew)
-		},
-		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*corev1.PersistentVolume], _ queue) {
-			c.volumes.Gone(e.Object)
 		},
 	}
 }

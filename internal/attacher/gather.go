@@ -2,6 +2,7 @@ package attacher
 
 import (
 	"context"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -11,16 +12,16 @@ import (
 
 	publishing "github.com/purser-csi/purser/internal/attacher/rules"
 	"github.com/purser-csi/purser/internal/kube"
-
 	"github.com/purser-csi/purser/internal/names"
 	"github.com/purser-csi/purser/internal/objects"
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 // IndexPublishedHandle finds the VolumeAttachments of an attacher's driver by the handle that they
 // remember.
 const IndexPublishedHandle = "publishedHandle"
 
-// Indexes are the indexes of [Gather].
+// Indexes are the indexes of [Read].
 func Indexes() []kube.Index {
 	return []kube.Index{
 		kube.IndexBy(kube.IndexAttachmentVolume, kube.AttachedVolume),
@@ -37,60 +38,74 @@ func RememberedHandle(va *storagev1.VolumeAttachment) []string {
 	return nil
 }
 
-// Memory is the state of this process about VolumeAttachments, beyond the API objects.
-type Memory struct {
-	Driver  publishing.Driver
-	Volumes *kube.OwnWrites[*corev1.PersistentVolume] // nil for none
-	// Attachment reads one as new as this process's last write to it; nil for as the reader has it.
-	Attachment func(ctx context.Context, name string) (*storagev1.VolumeAttachment, error)
-}
-
-func (m Memory) read(
-	ctx context.Context, from client.Reader, name string,
-) (*storagev1.VolumeAttachment, error) {
-	if m.Attachment != nil {
-		return m.Attachment(ctx, name)
-	}
-	return kube.Get(ctx, from, types.NamespacedName{Name: name}, &storagev1.VolumeAttachment{})
-}
-
-// Gather gathers the inputs of the decision about a VolumeAttachment for its driver's attacher.
+// Gather reads the inputs of the decision about a VolumeAttachment for its driver's attacher.
 func Gather(
-	ctx context.Context, from client.Reader, va *storagev1.VolumeAttachment, m Memory,
+	ctx context.Context, from client.Reader, va *storagev1.VolumeAttachment, driver publishing.Driver,
 ) (s publishing.Snapshot, err error) {
-	s.Driver, s.Attachment = m.Driver, va
-	if pv := va.Spec.Source.PersistentVolumeName; pv != nil {
-		if s.Volume, err = kube.ReadOwn(ctx, from, m.Volumes, types.NamespacedName{Name: *pv},
-			&corev1.PersistentVolume{}); err != nil {
-			return s, err
+	s.Driver, s.Attachment = driver, va
+	if err := readVolume(ctx, from, &s); err != nil {
+		return s, err
+	}
+	s.Node, err = kube.Get(ctx, from, types.NamespacedName{Name: va.Spec.NodeName}, &storagev1.CSINode{})
+	return s, err
+}
+
+func readVolume(ctx context.Context, from client.Reader, s *publishing.Snapshot) (err error) {
+	source := s.Attachment.Spec.Source
+	if pv := source.PersistentVolumeName; pv != nil {
+		s.Volume, err = kube.Get(ctx, from, types.NamespacedName{Name: *pv}, &corev1.PersistentVolume{})
+		if err != nil {
+			return err
 		}
-		s.Migrated = objects.IsInTree(s.Volume)
+		s.Migrated, s.Untranslated = objects.IsInTree(s.Volume), ""
 		volume, err := objects.ToCSI(s.Volume)
 		if err == nil {
 			s.Volume = volume
 		} else {
 			s.Untranslated = err.Error()
 		}
-	} else if inline := va.Spec.Source.InlineVolumeSpec; inline != nil && inline.CSI != nil {
+	} else if inline := source.InlineVolumeSpec; inline != nil && inline.CSI != nil {
 		s.Migrated = true
 		s.Volume = &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: inline.CSI.VolumeHandle}, Spec: *inline}
 	}
-	s.Node, err = kube.Get(ctx, from, types.NamespacedName{Name: va.Spec.NodeName}, &storagev1.CSINode{})
-	if err != nil {
-		return s, err
-	}
-	s.Others, err = OtherAttachments(ctx, from, s, m)
-	return s, err
+	return nil
 }
 
-// OtherAttachments reads the other VolumeAttachments of an exclusive volume, by its name and by its
-// handle, each as new as this process's last write to it.
-func OtherAttachments(
-	ctx context.Context, from client.Reader, s publishing.Snapshot, m Memory,
-) (all []*storagev1.VolumeAttachment, err error) {
-	if s.Volume == nil || !objects.IsExclusive(s.Volume) || s.Attachment.Status.Attached {
-		return nil, nil
+// Read reads what a decision asks for into the snapshot.
+func Read(
+	ctx context.Context, from kube.Readers, s publishing.Snapshot, refs []verdict.Ref,
+) (publishing.Snapshot, error) {
+	now := s
+	for _, ref := range refs {
+		var err error
+		name := types.NamespacedName{Name: ref.Name}
+		switch ref.What {
+		case publishing.RefAttachment:
+			now.Attachment, err = kube.Get(ctx, from.Cached, name, &storagev1.VolumeAttachment{})
+		case publishing.RefLiveAttachment:
+			now.IsLive = true
+			now.Attachment, err = kube.Get(ctx, from.Live, name, &storagev1.VolumeAttachment{})
+		case publishing.RefVolume:
+			if now.Attachment != nil {
+				err = readVolume(ctx, from.Cached, &now)
+			}
+		case publishing.RefOthers:
+			now.HasOthers = true
+			now.Others, err = others(ctx, from.Cached, s)
+		default:
+			err = fmt.Errorf("the attacher cannot read %s; this is a bug of Purser, please report it", ref)
+		}
+		if err != nil {
+			return s, err
+		}
 	}
+	return now, nil
+}
+
+// others lists the other VolumeAttachments of a volume, by its name and by its handle.
+func others(
+	ctx context.Context, from client.Reader, s publishing.Snapshot,
+) (all []*storagev1.VolumeAttachment, err error) {
 	which := []client.MatchingFields{{kube.IndexAttachmentVolume: s.Volume.Name}}
 	if s.Volume.Spec.CSI != nil {
 		which = append(which, client.MatchingFields{IndexPublishedHandle: s.Volume.Spec.CSI.VolumeHandle})
@@ -102,16 +117,8 @@ func OtherAttachments(
 			return nil, err
 		}
 		for i := range list.Items {
-			name := list.Items[i].Name
-			if seen[name] || list.Items[i].Spec.Attacher != m.Driver.Name {
-				continue
-			}
-			seen[name] = true
-			va, err := m.read(ctx, from, name)
-			if err != nil {
-				return nil, err
-			}
-			if va != nil {
+			if va := &list.Items[i]; !seen[va.Name] && va.Spec.Attacher == s.Driver.Name {
+				seen[va.Name] = true
 				all = append(all, va)
 			}
 		}

@@ -9,7 +9,6 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,51 +27,22 @@ type next = verdict.Verdict[publishing.Action]
 
 // Gather implements reconcile.Task.
 func (c *Controller) Gather(ctx context.Context, name string) (publishing.Snapshot, error) {
-	va, err := c.attachment(ctx, name)
+	va, err := kube.Get(ctx, c.Cached, types.NamespacedName{Name: name}, &storagev1.VolumeAttachment{})
 	if err != nil || va == nil {
 		return publishing.Snapshot{Driver: c.Driver}, err
 	}
-	s, err := Gather(ctx, c.Cached, va, c.memory())
-	var due bool
-	if s.Mismatch, due = c.mismatches.get(va.UID); due {
-		return s, err
-	}
-	if va.DeletionTimestamp == nil || c.retries.Get(name).Inputs == string(va.UID)+" deleted" {
-		s.NotBefore = c.retries.Get(name).NotBefore // a deletion ends the delay of a failed attach (AT-Q3)
-	}
+	s, err := Gather(ctx, c.Cached, va, c.Driver)
+	s.Mismatch, s.MismatchDue = c.memory.mismatch(va.UID)
+	failed := c.retries.Get(name)
+	s.Failed = publishing.Attempt{Count: failed.Failed, Next: failed.NotBefore, Inputs: failed.Inputs}
 	return s, err
 }
 
-// attachment reads the VolumeAttachment of a run. After a failed attempt the API server answers: a
-// stale cache may show a VolumeAttachment that the attacher of another process has released.
-func (c *Controller) attachment(ctx context.Context, name string) (*storagev1.VolumeAttachment, error) {
-	va, err := c.read(ctx, name)
-	if err != nil || va == nil || c.retries.Get(name).Failed == 0 ||
-		c.Clock.Now().Before(c.retries.Get(name).NotBefore) {
-		return va, err
-	}
-	return kube.Get(ctx, c.Live, types.NamespacedName{Name: name}, &storagev1.VolumeAttachment{})
-}
-
-func (c *Controller) memory() Memory {
-	return Memory{Driver: c.Driver, Volumes: c.volumes, Attachment: c.read}
-}
-
-func (c *Controller) read(ctx context.Context, name string) (*storagev1.VolumeAttachment, error) {
-	va, err := kube.ReadOwn(
-		ctx, c.Cached, c.attachments, types.NamespacedName{Name: name}, &storagev1.VolumeAttachment{},
-	)
-	if err != nil || va == nil {
-		return nil, err
-	}
-	switch {
-	case c.handed.released.Has(va.UID):
-		return nil, nil
-	case va.DeletionTimestamp == nil && c.handed.deleted.Has(va.UID):
-		va = va.DeepCopy()
-		va.DeletionTimestamp = &metav1.Time{Time: c.Clock.Now()}
-	}
-	return va, nil
+// Read implements reconcile.Reader.
+func (c *Controller) Read(
+	ctx context.Context, s publishing.Snapshot, refs []verdict.Ref,
+) (publishing.Snapshot, error) {
+	return Read(ctx, kube.Readers{Cached: c.Cached, Live: c.Live}, s, refs)
 }
 
 // Decide implements reconcile.Task.
@@ -86,12 +56,7 @@ func (c *Controller) About(name string, s publishing.Snapshot) reconcile.About {
 	if s.Attachment == nil {
 		return about
 	}
-	about.Inputs = func() string {
-		if s.Attachment.DeletionTimestamp != nil {
-			return string(s.Attachment.UID) + " deleted"
-		}
-		return string(s.Attachment.UID)
-	}
+	about.Inputs = func() string { return publishing.Inputs(s.Attachment) }
 	if s.Volume != nil {
 		about.Log = append(about.Log, telemetry.KeyVolume, s.Volume.Name)
 	}
@@ -106,14 +71,14 @@ func (c *Controller) Apply(ctx context.Context, s publishing.Snapshot, action pu
 	case publishing.Prepare:
 		return c.prepare(ctx, s, a)
 	case publishing.Publish:
-		c.mismatches.tried(s.Attachment.UID)
+		c.memory.tried(s.Attachment.UID)
 		metadata, failure := c.publish(ctx, s, a)
 		return publishing.AfterPublish(s, metadata, failure), nil
 	case publishing.Unpublish:
-		c.mismatches.tried(s.Attachment.UID)
+		c.memory.tried(s.Attachment.UID)
 		failure := c.unpublish(ctx, s, a)
 		if failure == nil {
-			c.mismatches.set(s.Attachment.UID, false)
+			c.memory.setMismatch(s.Attachment.UID, false)
 		}
 		return publishing.AfterUnpublish(s, failure), nil
 	case publishing.Release:
@@ -125,7 +90,7 @@ func (c *Controller) Apply(ctx context.Context, s publishing.Snapshot, action pu
 			"attached": true, "attachmentMetadata": metadata, "attachError": nil,
 		})
 		if err == nil {
-			c.mismatches.set(s.Attachment.UID, false)
+			c.memory.setMismatch(s.Attachment.UID, false)
 		}
 		return nil, err
 	case publishing.MarkDetached:
@@ -147,53 +112,30 @@ func (c *Controller) protect(ctx context.Context, pv *corev1.PersistentVolume) e
 	)); err != nil {
 		return fmt.Errorf("could not add PersistentVolume finalizer: %w", err)
 	}
-	c.volumes.Wrote(changed)
 	return nil
 }
 
-// prepare writes finalizer and annotations in one patch; other finalizers stay (AT-H4). A
-// VolumeAttachment that is gone by then ends the attach: a publish without the finalizer would be
-// detached by no process.
-//
-// Attachments of one volume are prepared one after the other: of two on different nodes, the second
-// sees the finalizer of the first and writes none (AT-H11). Otherwise each could wait for the other.
+// prepare writes finalizer and annotations in one patch; other finalizers stay (AT-H4).
 func (c *Controller) prepare(ctx context.Context, s publishing.Snapshot, a publishing.Prepare) (next, error) {
-	va := s.Attachment
 	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": va.UID, "finalizers": []string{names.AttacherFinalizer(c.Driver.Name)},
+		"uid": s.Attachment.UID, "finalizers": []string{names.AttacherFinalizer(c.Driver.Name)},
 		"annotations": map[string]string{names.AnnAttachedNodeID: a.NodeID, names.AnnVolumeHandle: a.Handle},
 	}})
 	if err != nil {
 		return nil, err
 	}
-	defer c.preparing.lock(a.Handle)()
-	if held, err := c.held(ctx, s); held != nil || err != nil {
-		return held, err
-	}
-	switch err := c.patch(ctx, va, client.RawPatch(types.StrategicMergePatchType, raw)); {
-	case apierrors.IsNotFound(err):
-		return publishing.Gone(), nil
-	case err != nil:
+	err = c.patch(ctx, s.Attachment, client.RawPatch(types.StrategicMergePatchType, raw))
+	if client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("could not save VolumeAttachment: %w", err)
 	}
-	return c.held(ctx, s)
-}
-
-// held asks again whether another VolumeAttachment has the volume; nil if none has.
-func (c *Controller) held(ctx context.Context, s publishing.Snapshot) (next, error) {
-	others, err := OtherAttachments(ctx, c.Cached, s, c.memory())
-	if err != nil {
-		return nil, err
-	}
-	s.Others = others
-	return publishing.AfterPrepare(s), nil
+	return publishing.AfterPrepare(s, err == nil), nil
 }
 
 func (c *Controller) patch(ctx context.Context, va *storagev1.VolumeAttachment, patch client.Patch) error {
 	changed := va.DeepCopy()
 	err := c.Writer.Patch(ctx, changed, patch)
 	if err == nil {
-		c.wrote(changed)
+		c.InProcess.TellController(changed)
 	}
 	return err
 }
@@ -223,7 +165,7 @@ func (c *Controller) status(ctx context.Context, va *storagev1.VolumeAttachment,
 	if err := c.Writer.Status().Patch(ctx, changed, client.RawPatch(types.MergePatchType, raw)); err != nil {
 		return fmt.Errorf("write the status of VolumeAttachment %s: %w", va.Name, err)
 	}
-	c.wrote(changed)
+	c.InProcess.TellController(changed)
 	return nil
 }
 

@@ -2,7 +2,6 @@ package attacher
 
 import (
 	"context"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -53,31 +52,21 @@ func (v volumeFinalizer) addTo(mgr manager.Manager) error {
 	})
 }
 
-// Reconcile implements reconcile.TypedReconciler.
+// Reconcile implements reconcile.TypedReconciler: the rule is [publishing.MayRelease].
 func (v volumeFinalizer) Reconcile(ctx context.Context, name string) (crreconcile.Result, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reconcile.APITimeout)
 	defer cancel()
-	pv, err := kube.ReadOwn(ctx, v.Cached, v.volumes, types.NamespacedName{Name: name}, &corev1.PersistentVolume{})
+	pv, err := kube.Get(ctx, v.Cached, types.NamespacedName{Name: name}, &corev1.PersistentVolume{})
 	if err != nil || pv == nil {
 		return crreconcile.Result{}, err
 	}
-	var list storagev1.VolumeAttachmentList
-	if err := v.Cached.List(ctx, &list, client.MatchingFields{kube.IndexAttachmentVolume: name}); err != nil {
+	var attachments storagev1.VolumeAttachmentList
+	if err := v.Cached.List(ctx, &attachments, client.MatchingFields{kube.IndexAttachmentVolume: name}); err != nil {
 		return crreconcile.Result{}, err
 	}
-	attachments := len(list.Items)
-	if pv.DeletionTimestamp == nil { // it may be attached right now, by a VolumeAttachment that the cache lacks
-		attachments += len(v.attachments.Unseen(func(va *storagev1.VolumeAttachment) bool {
-			return slices.Contains(kube.AttachedVolume(va), name)
-		}))
+	if publishing.MayRelease(pv, v.Driver.Name, len(attachments.Items)) {
+		finalizer := kube.DropFinalizer(pv, names.AttacherFinalizer(v.Driver.Name))
+		err = client.IgnoreNotFound(v.Writer.Patch(ctx, pv, finalizer))
 	}
-	if !publishing.MayRelease(pv, v.Driver.Name, attachments) {
-		return crreconcile.Result{}, nil
-	}
-	changed := pv.DeepCopy()
-	err = v.Writer.Patch(ctx, changed, kube.DropFinalizer(pv, names.AttacherFinalizer(v.Driver.Name)))
-	if err == nil {
-		v.volumes.Wrote(changed)
-	}
-	return crreconcile.Result{}, client.IgnoreNotFound(err)
+	return crreconcile.Result{}, err
 }

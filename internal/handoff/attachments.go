@@ -15,8 +15,6 @@ const (
 	AttachmentWritten AttachmentWrite = iota
 	// AttachmentDeleted is a deletion; the finalizers of the object, if any, remain.
 	AttachmentDeleted
-	// AttachmentGone is the write that removed the last finalizer of a deleted object.
-	AttachmentGone
 )
 
 // Attacher is the csi-attacher of a driver, as the attach-detach controller sees it.
@@ -36,7 +34,7 @@ type Attacher interface {
 type Attachments struct {
 	mu         sync.Mutex
 	attachers  []Attacher
-	controller func(va *storagev1.VolumeAttachment, what AttachmentWrite)
+	controller func(va *storagev1.VolumeAttachment)
 }
 
 // NewAttachments returns a connection without attachers and without a controller.
@@ -50,7 +48,7 @@ func (a *Attachments) AddAttacher(one Attacher) {
 }
 
 // SetController registers the attach-detach controller.
-func (a *Attachments) SetController(tell func(va *storagev1.VolumeAttachment, what AttachmentWrite)) {
+func (a *Attachments) SetController(tell func(va *storagev1.VolumeAttachment)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.controller = tell
@@ -87,8 +85,8 @@ func (a *Attachments) TellAttacher(va *storagev1.VolumeAttachment, what Attachme
 	}
 }
 
-// TellController reports a write to the attach-detach controller, if it is registered.
-func (a *Attachments) TellController(va *storagev1.VolumeAttachment, what AttachmentWrite) {
+// TellController reports the answer to a write to the attach-detach controller, if it is registered.
+func (a *Attachments) TellController(va *storagev1.VolumeAttachment) {
 	if a == nil {
 		return
 	}
@@ -96,6 +94,6 @@ func (a *Attachments) TellController(va *storagev1.VolumeAttachment, what Attach
 	tell := a.controller
 	a.mu.Unlock()
 	if tell != nil {
-		tell(va, what)
+		tell(va)
 	}
 }

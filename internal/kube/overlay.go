@@ -116,10 +116,23 @@ func (o *Overlay) kind(of reflect.Type) *ownKind {
 	return o.kinds[of]
 }
 
-// Wrote lays an object over the cache, as the API server returned it to a write or a live read.
+// Wrote lays an object over the cache, as the API server returned it to a write or a live read. The write
+// that removes the last finalizer of an object that is being deleted ends it.
 func (o *Overlay) Wrote(object client.Object) {
-	if k := o.kind(typeOf(object)); k != nil {
-		k.Wrote(object)
+	k := o.kind(typeOf(object))
+	if k == nil {
+		return
+	}
+	k.Wrote(object)
+	if object.GetDeletionTimestamp() != nil && len(object.GetFinalizers()) == 0 {
+		k.ended.Add(object.GetUID(), o.clock.Now())
+	}
+}
+
+// Deleted notes that this process deleted an object. Without finalizers in the cache it is gone.
+func (o *Overlay) Deleted(object client.Object) {
+	if k := o.kind(typeOf(object)); k != nil && object.GetUID() != "" {
+		k.deleted.Add(object.GetUID(), o.clock.Now())
 	}
 }
 

@@ -37,7 +37,7 @@ func (r recorder) Patch(
 func (r recorder) Delete(ctx context.Context, object client.Object, opts ...client.DeleteOption) error {
 	err := r.Client.Delete(ctx, object, opts...)
 	if err == nil {
-		r.overlay.wasDeleted(object)
+		r.overlay.Deleted(object)
 	}
 	return err
 }
@@ -68,20 +68,8 @@ func (r statusRecorder) Patch(
 
 // noted lays the response of a write over the cache and returns the write's error.
 func (o *Overlay) noted(object client.Object, err error) error {
-	k := o.kind(typeOf(object))
-	if err != nil || k == nil {
-		return err
+	if err == nil && o.kind(typeOf(object)) != nil {
+		o.Wrote(deepCopy(object)) // the caller may change its own
 	}
-	k.Wrote(deepCopy(object)) // the caller may change its own
-	if object.GetDeletionTimestamp() != nil && len(object.GetFinalizers()) == 0 {
-		k.ended.Add(object.GetUID(), o.clock.Now())
-	}
-	return nil
-}
-
-// wasDeleted notes a deletion.
-func (o *Overlay) wasDeleted(object client.Object) {
-	if k := o.kind(typeOf(object)); k != nil && object.GetUID() != "" {
-		k.deleted.Add(object.GetUID(), o.clock.Now())
-	}
+	return err
 }

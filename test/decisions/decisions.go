@@ -201,7 +201,7 @@ func (r run) volume(o *corev1.PersistentVolume) {
 	})
 	note(r, "reclaim volume", o, reclaim.Decide(reclaimed), err)
 	r.binding("bind volume", o, binding.KeyOf(o))
-	if key, ok := attachdetach.KeyOfVolume(o); ok {
+	if key, ok := attachment.KeyOfVolume(o); ok {
 		r.attaching("attach-detach volume", o, key)
 	}
 }

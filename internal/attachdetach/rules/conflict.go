@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/purser-csi/purser/internal/names"
 	"github.com/purser-csi/purser/internal/verdict"
@@ -63,7 +64,7 @@ func usedBy(mine, theirs []*corev1.Pod) string {
 // orphan is for a VolumeAttachment whose handle is not known: its PersistentVolume is gone, and no
 // node names a volume that would give it this name. It is deleted when the audit has found it
 // unused and its name is one that this controller gives.
-func orphan(s Snapshot) Verdict {
+func orphan(s Snapshot, now time.Time) Verdict {
 	if s.Known != nil {
 		known := verdict.Because(verdict.AttachmentOrphaned, "the handle of the volume has become known")
 		return do{Finding: known, Actions: []Action{Requeue{*s.Known}}, Then: nothing{Finding: known}}
@@ -72,6 +73,9 @@ func orphan(s Snapshot) Verdict {
 		return nothing{Finding: verdict.Because(verdict.AttachmentGone, "the VolumeAttachment does not exist")}
 	}
 	va := s.Attachments[0]
+	unaudited := wait{Finding: verdict.Because(
+		verdict.AttachmentOrphaned, "the PersistentVolume is gone; the next audit checks once more",
+	)}
 	switch {
 	case va.DeletionTimestamp != nil:
 		return wait{Finding: verdict.Because(verdict.AttachUnderWay, "driver %q detaches the volume", va.Spec.Attacher)}
@@ -79,12 +83,15 @@ func orphan(s Snapshot) Verdict {
 		return wait{
 			Finding: verdict.Because(verdict.AttachmentForeign, "the VolumeAttachment was not made by this controller"),
 		}
-	case s.Audited != FoundUnused:
-		return wait{
-			Finding: verdict.Because(
-				verdict.AttachmentOrphaned, "the PersistentVolume is gone; the next audit checks once more",
-			),
-		}
+	case s.UnusedSince.IsZero() || now.Sub(s.UnusedSince) < max(s.Rules.AuditEvery, time.Second):
+		return unaudited
+	}
+	name := ptr.Deref(va.Spec.Source.PersistentVolumeName, "")
+	switch pv, read := s.Live[name]; {
+	case !read:
+		return verdict.MustRead[Action](verdict.Ref{What: RefVolume, Name: name})
+	case pv != nil:
+		return unaudited
 	}
 	done := verdict.Because(verdict.AttachmentOrphaned, "the PersistentVolume is gone and no node uses the volume")
 	return do{Finding: done, Actions: []Action{Delete{Attachment: va}}, Then: wait{Finding: done}}

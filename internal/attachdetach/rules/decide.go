@@ -16,17 +16,10 @@ import (
 // Decide returns what comes next for one volume on all of its nodes. Detaches come before attaches
 // (4.4).
 func Decide(s Snapshot, now time.Time) Verdict {
-	v, _ := DecideAndMeasure(s, now)
-	return v
-}
-
-// DecideAndMeasure is [Decide] with what the metrics say of the snapshot.
-func DecideAndMeasure(s Snapshot, now time.Time) (Verdict, Measured) {
 	if s.Key.Attachment != "" {
-		return orphan(s), Measured{}
+		return orphan(s, now)
 	}
-	p := planFor(s, now)
-	return p.verdict(), p.measure(s)
+	return planFor(s, now).verdict()
 }
 
 // OnNode returns what [Decide] says of one node, and what it tells the pods there that need the
@@ -67,6 +60,7 @@ type plan struct {
 	wants   map[string][]*corev1.Pod
 	here    map[string]*storagev1.VolumeAttachment
 	foreign []*storagev1.VolumeAttachment
+	reads   []verdict.Ref
 	actions []Action
 	begun   verdict.Finding // the first action's
 	waits   []wait
@@ -273,13 +267,23 @@ func (p *plan) force(node string) (Force, time.Time) {
 	return ForcedByTimeout, time.Time{}
 }
 
-// verdict is the actions, followed by what is waited for.
+// verdict is the actions, followed by what is waited for, unless something must be read before.
 func (p *plan) verdict() Verdict {
-	end := p.end()
-	if len(p.actions) == 0 {
-		return end
+	if len(p.reads) > 0 {
+		return verdict.MustRead[Action](p.reads...)
 	}
-	return do{Finding: p.begun, Actions: p.actions, Then: end}
+	end := p.end()
+	var actions []Action
+	if unwanted := p.unwanted(); !slices.Equal(unwanted, slices.Sorted(maps.Keys(p.Unwanted))) {
+		actions = append(actions, Note{unwanted})
+	}
+	switch {
+	case len(p.actions) > 0:
+		return do{Finding: p.begun, Actions: append(actions, p.actions...), Then: end}
+	case len(actions) > 0:
+		return do{Finding: end.Because(), Actions: actions, Then: end}
+	}
+	return end
 }
 
 // end is the first wait, with the earliest time of all.

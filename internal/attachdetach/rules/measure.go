@@ -24,7 +24,7 @@ type Measured struct {
 type WaitingDetach struct {
 	Node   string
 	Reason verdict.Reason // what the detach waits for
-	Since  time.Time      // when the need ended; zero for one that was just noticed
+	Since  time.Time      // when the need ended
 }
 
 // IsEmpty reports whether there is nothing to say of the volume.
@@ -34,11 +34,19 @@ func (m Measured) IsEmpty() bool {
 
 // waitToDetach notes that a detach waits.
 func (p *plan) waitToDetach(node string, reason verdict.Reason) {
-	p.measured.Waiting = append(p.measured.Waiting, WaitingDetach{Node: node, Reason: reason, Since: p.Unwanted[node]})
+	since, noted := p.Unwanted[node]
+	if !noted {
+		since = p.now
+	}
+	p.measured.Waiting = append(p.measured.Waiting, WaitingDetach{Node: node, Reason: reason, Since: since})
 }
 
-// measure adds what the decision itself does not note.
-func (p *plan) measure(s Snapshot) Measured {
+// Measure returns what the metrics say of a volume.
+func Measure(s Snapshot, now time.Time) Measured {
+	if s.Key.Attachment != "" {
+		return Measured{}
+	}
+	p := planFor(s, now)
 	m := p.measured
 	m.Desired = len(p.wants)
 	for _, pod := range s.Pods {

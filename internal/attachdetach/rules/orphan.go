@@ -57,20 +57,33 @@ func namesClaim(pod *corev1.Pod, claim string) bool {
 //   - Attached: only if the node does not report it in use. In use it serves the pods as it is, and
 //     is detached after the last of them.
 func (p *plan) isReplaceable(va *storagev1.VolumeAttachment, node string) bool {
-	if slices.Contains(p.foreign, va) || !p.isOrphan(va, node) {
+	if slices.Contains(p.foreign, va) {
 		return false
 	}
-	return !va.Status.Attached && !p.isListed(node) || !isInUse(p.Nodes[node], p.Key.UniqueName())
+	unmounted := !va.Status.Attached && !p.isListed(node) || !isInUse(p.Nodes[node], p.Key.UniqueName())
+	return unmounted && p.isOrphan(va, node)
 }
 
+// isOrphan reports whether the PersistentVolume of a VolumeAttachment does not exist, is being deleted, or
+// was created again under its name with another handle or without CSI. Its absence has an effect, so it is
+// read live.
 func (p *plan) isOrphan(va *storagev1.VolumeAttachment, node string) bool {
-	if p.Orphaned[va.UID] {
-		return true
-	}
 	name := ptr.Deref(va.Spec.Source.PersistentVolumeName, "")
-	return name != p.wantedVolume(node) && slices.ContainsFunc(p.Volumes, func(pv *corev1.PersistentVolume) bool {
-		return pv.Name == name && pv.DeletionTimestamp != nil
-	})
+	if name == "" {
+		return false
+	}
+	for _, pv := range p.Volumes {
+		if pv.Name == name {
+			return pv.DeletionTimestamp != nil && name != p.wantedVolume(node)
+		}
+	}
+	pv, read := p.Live[name]
+	if !read {
+		p.reads = append(p.reads, verdict.Ref{What: RefVolume, Name: name})
+		return false
+	}
+	key, _ := KeyOfVolume(pv)
+	return key != p.Key
 }
 
 // replace detaches the volume as [plan.detach] does. The deletion of the VolumeAttachment enqueues the

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/purser-csi/purser/internal/names"
+	"github.com/purser-csi/purser/internal/objects"
 	"github.com/purser-csi/purser/internal/verdict"
 )
 
@@ -43,6 +44,19 @@ func (k Key) String() string {
 	return k.Driver + "^" + k.Handle
 }
 
+// KeyOfVolume returns the driver and the handle of a volume, for an in-tree volume those of its
+// migration (4.9). A volume that is nil has none.
+func KeyOfVolume(pv *corev1.PersistentVolume) (Key, bool) {
+	if pv == nil {
+		return Key{}, false
+	}
+	pv, err := objects.ToCSI(pv)
+	if err != nil || pv.Spec.CSI == nil {
+		return Key{}, false
+	}
+	return Key{Driver: pv.Spec.CSI.Driver, Handle: pv.Spec.CSI.VolumeHandle}, true
+}
+
 // Snapshot is the input of the decision for one volume.
 type Snapshot struct {
 	Key     Key
@@ -57,9 +71,9 @@ type Snapshot struct {
 	// handle are one volume), or name it in place.
 	Pods        []*corev1.Pod
 	Attachments []*storagev1.VolumeAttachment // of the driver and the handle
-	// Orphaned has the VolumeAttachments on a pod's node whose PersistentVolume does not exist, or was
-	// created again under its name with another handle or without CSI.
-	Orphaned map[types.UID]bool
+	// Live has PersistentVolumes of the API server by name, as far as they were read; nil for one that
+	// does not exist.
+	Live map[string]*corev1.PersistentVolume
 	// Nodes has each node that a pod, a VolumeAttachment or a list names; absent for one that does
 	// not exist.
 	Nodes map[string]*corev1.Node
@@ -69,31 +83,25 @@ type Snapshot struct {
 	// Unwanted says since when the volume is attached to a node that does not want it; absent for
 	// one that was just noticed.
 	Unwanted map[string]time.Time
-	// Audited is set for a VolumeAttachment whose PersistentVolume is gone when the audit has found
-	// it unused for long enough.
-	Audited Audit
+	// UnusedSince is since when the audit has found a VolumeAttachment whose handle is not known; zero for
+	// one that it has not seen.
+	UnusedSince time.Time
 	// Known is the key of the volume of a VolumeAttachment whose handle has become known; nil for none.
 	Known *Key
 	Rules Rules
 }
 
-// Audit says whether the slow audit has confirmed that a VolumeAttachment without a
-// PersistentVolume is unused.
-type Audit int
-
-const (
-	// NotAudited is the zero value: the VolumeAttachment was seen for the first time.
-	NotAudited Audit = iota
-	// FoundUnused means that a whole audit period has passed without a node or a PersistentVolume
-	// that names the volume.
-	FoundUnused
-)
+// RefVolume is a PersistentVolume of the API server, which a decision asks for.
+const RefVolume = "PersistentVolume of the API server"
 
 // Rules are the settings of the controller.
 type Rules struct {
 	// ForceAfter is how long an unhealthy node may report an unwanted volume in use before it is
 	// detached anyway; 0 for never.
 	ForceAfter time.Duration
+	// AuditEvery is how long a VolumeAttachment without a PersistentVolume must be unused before it is
+	// deleted, at least a second.
+	AuditEvery time.Duration
 }
 
 // Action is one step. The interface is sealed.
@@ -145,6 +153,10 @@ const (
 	ForcedByTaint Force = "out-of-service"
 )
 
+// Note notes the nodes that have the volume and do not want it, for [Snapshot.Unwanted]: the timer of a
+// forced detach starts.
+type Note struct{ Unwanted []string }
+
 // Requeue enqueues a VolumeAttachment under the key of its volume.
 type Requeue struct{ Key Key }
 
@@ -174,6 +186,7 @@ func (Confirm) action() {}
 func (List) action()    {}
 func (Unlist) action()  {}
 func (Delete) action()  {}
+func (Note) action()    {}
 func (Requeue) action() {}
 func (Tell) action()    {}
 

@@ -102,17 +102,16 @@ func isOutOfService(node *corev1.Node) bool {
 		slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == names.TaintOutOfService })
 }
 
-// Unwanted returns the nodes that have the volume, or may have it, and do not want it, sorted.
-func Unwanted(s Snapshot) []string {
-	wants := s.wanted()
-	var all []string
-	for _, va := range s.Attachments {
-		if _, wanted := wants[va.Spec.NodeName]; !wanted {
+// unwanted returns the nodes that have the volume, or may have it, and do not want it, sorted.
+func (p *plan) unwanted() (all []string) {
+	is := func(node string) bool { return p.wants[node] == nil }
+	for _, va := range p.Attachments {
+		if is(va.Spec.NodeName) {
 			all = append(all, va.Spec.NodeName)
 		}
 	}
-	for node := range s.Nodes {
-		if _, wanted := wants[node]; !wanted && s.isListed(node) {
+	for node := range p.Nodes {
+		if is(node) && p.isListed(node) {
 			all = append(all, node)
 		}
 	}

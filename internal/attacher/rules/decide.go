@@ -24,11 +24,17 @@ func Decide(s Snapshot, now time.Time) Verdict {
 		return idle(verdict.AttachmentReleased, "the volume is detached, and the VolumeAttachment goes")
 	}
 	v := decide(s)
-	if todo, acts := v.(do); acts && now.Before(s.NotBefore) {
+	todo, acts := v.(do)
+	switch {
+	case !acts:
+	case now.Before(s.Failed.Next) && s.Failed.Inputs == Inputs(va) && !s.MismatchDue:
 		return wait{
 			Finding: verdict.Because(todo.Reason, "the last attempt failed, and the next one is not due yet"),
-			Until:   s.NotBefore,
+			Until:   s.Failed.Next,
 		}
+	case s.Failed.Count > 0 && !now.Before(s.Failed.Next) && !s.IsLive:
+		// A stale cache may show a VolumeAttachment that the attacher of another process has released.
+		return verdict.MustRead[Action](verdict.Ref{What: RefLiveAttachment, Name: va.Name})
 	}
 	return v
 }
@@ -59,9 +65,17 @@ func attach(s Snapshot) Verdict {
 		// error makes the attach-detach controller back off (AT-H1, AT-H13).
 		return wait{Finding: verdict.Because(verdict.AttachmentNodeAwaited, "%s", problem)}
 	}
-	if held := AfterPrepare(s); held != nil {
-		return held
+	if objects.IsExclusive(pv) && !s.Attachment.Status.Attached {
+		if !s.HasOthers {
+			return verdict.MustRead[Action](verdict.Ref{What: RefOthers, Name: pv.Name})
+		}
+		if held := held(s); held != nil {
+			return held
+		}
 	}
+	attaching := verdict.Because(
+		verdict.Attaching, "attaching PersistentVolume %s to node %s", pv.Name, s.Attachment.Spec.NodeName,
+	)
 	var actions []Action
 	if source.PersistentVolumeName != nil && !slices.Contains(pv.Finalizers, names.AttacherFinalizer(s.Driver.Name)) {
 		actions = append(actions, ProtectVolume{})
@@ -69,13 +83,9 @@ func attach(s Snapshot) Verdict {
 	if va := s.Attachment; !hasFinalizer(s) || va.Annotations[names.AnnAttachedNodeID] != node ||
 		va.Annotations[names.AnnVolumeHandle] != pv.Spec.CSI.VolumeHandle {
 		actions = append(actions, Prepare{NodeID: node, Handle: pv.Spec.CSI.VolumeHandle})
+		return do{Finding: attaching, Actions: actions, Then: wait{Finding: attaching}}
 	}
-	return do{
-		Finding: verdict.Because(
-			verdict.Attaching, "attaching PersistentVolume %s to node %s", pv.Name, s.Attachment.Spec.NodeName,
-		),
-		Actions: append(actions, Publish{NodeID: node}),
-	}
+	return do{Finding: attaching, Actions: append(actions, Publish{NodeID: node})}
 }
 
 // mistakeIn is why a volume cannot be attached, whatever the driver says; empty if it can.
@@ -100,10 +110,10 @@ func mistakeIn(s Snapshot) string {
 	return ""
 }
 
-// ForNew returns what is written onto a VolumeAttachment that is about to be created, if it can be
-// attached at once.
-func ForNew(s Snapshot) (Prepare, bool) {
-	todo, acts := decide(s).(do)
+// ForNew returns what is written onto a VolumeAttachment that is about to be created, from the decision
+// about it, if it can be attached at once.
+func ForNew(v Verdict) (Prepare, bool) {
+	todo, acts := v.(do)
 	if !acts {
 		return Prepare{}, false
 	}
@@ -183,16 +193,29 @@ func released(s Snapshot, first []Action) Verdict {
 	}
 }
 
-// AfterPrepare returns nil if the volume may be published. The volume may be at the node of another
-// VolumeAttachment that has the attacher's finalizer, whatever its status. An exclusive volume
-// awaits the end of that one: the attach-detach controller keeps the order, but a VolumeAttachment
-// that its previous leader created can arrive late, or a user can create one. The question is asked
-// again after the finalizer is written, so that of two VolumeAttachments at the same time at most
-// one goes on.
-func AfterPrepare(s Snapshot) Verdict {
-	if s.Volume == nil || !objects.IsExclusive(s.Volume) {
-		return nil
+// AfterPrepare asks for what the next decision needs: the finalizer is written, and whether another
+// VolumeAttachment has the volume is asked again, so that of two at the same time at most one goes on.
+// written is false for a VolumeAttachment that is gone: a publish without the finalizer would be
+// detached by no process.
+func AfterPrepare(s Snapshot, written bool) Verdict {
+	if !written {
+		return Gone()
 	}
+	refs := []verdict.Ref{{What: RefAttachment, Name: s.Attachment.Name}}
+	if pv := s.Attachment.Spec.Source.PersistentVolumeName; pv != nil {
+		refs = append(refs, verdict.Ref{What: RefVolume, Name: *pv})
+	}
+	if s.HasOthers {
+		refs = append(refs, verdict.Ref{What: RefOthers, Name: s.Volume.Name})
+	}
+	return verdict.MustRead[Action](refs...)
+}
+
+// held returns nil if an exclusive volume may be published. The volume may be at the node of another
+// VolumeAttachment that has the attacher's finalizer, whatever its status, and awaits the end of that
+// one: the attach-detach controller keeps the order, but a VolumeAttachment that its previous leader
+// created can arrive late, or a user can create one.
+func held(s Snapshot) Verdict {
 	finalizer := names.AttacherFinalizer(s.Driver.Name)
 	for _, other := range s.Others {
 		if other.Spec.NodeName == s.Attachment.Spec.NodeName || !slices.Contains(other.Finalizers, finalizer) {

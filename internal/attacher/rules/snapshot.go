@@ -42,14 +42,39 @@ type Snapshot struct {
 	// Migrated says that the volume was translated, or is inline, for the label of the metrics (AT-M1).
 	Migrated bool
 	Node     *storagev1.CSINode // of its node; nil: it does not exist
-	// Others are the other VolumeAttachments of the same volume.
-	Others []*storagev1.VolumeAttachment
-	Driver Driver
-	// Mismatch says that the driver lists the volume otherwise than the status says (AT-L4).
-	Mismatch bool
-	// NotBefore is when the next attempt is due after a failed one with the same objects.
-	NotBefore time.Time
+	// Others are the other VolumeAttachments of the same volume, if HasOthers says that they were read.
+	Others    []*storagev1.VolumeAttachment
+	HasOthers bool
+	Driver    Driver
+	// Mismatch says that the driver lists the volume otherwise than the status says (AT-L4), and
+	// MismatchDue that no call was made for it since.
+	Mismatch, MismatchDue bool
+	Failed                Attempt // the last one, if it failed
+	IsLive                bool    // whether the attachment was read from the API server
 }
+
+// Attempt is one that failed. The zero value is for none.
+type Attempt struct {
+	Count  int       // failed attempts in a row
+	Next   time.Time // when the next one is due
+	Inputs string    // [Inputs] of it
+}
+
+// Inputs tells two attempts apart: a deletion ends the delay of an attach that failed (AT-Q3).
+func Inputs(va *storagev1.VolumeAttachment) string {
+	if va.DeletionTimestamp != nil {
+		return string(va.UID) + " deleted"
+	}
+	return string(va.UID)
+}
+
+// What a decision may ask for.
+const (
+	RefAttachment     = "VolumeAttachment"
+	RefLiveAttachment = "VolumeAttachment of the API server"
+	RefVolume         = "PersistentVolume"
+	RefOthers         = "other VolumeAttachments of the PersistentVolume"
+)
 
 // Action is one thing to do. The interface is sealed.
 //

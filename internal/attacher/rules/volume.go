@@ -16,3 +16,16 @@ func MayRelease(pv *corev1.PersistentVolume, driver string, attachments int) boo
 	ends := pv.DeletionTimestamp != nil || objects.IsInTree(pv) && pv.Annotations[names.AnnMigratedTo] != driver
 	return ends && attachments == 0 && slices.Contains(pv.Finalizers, names.AttacherFinalizer(driver))
 }
+
+// Turn returns what the runs of an attachment take turns for: an exclusive volume that is to be attached,
+// by its handle, or else the attachment alone.
+func Turn(s Snapshot) string {
+	va, pv := s.Attachment, s.Volume
+	if va.DeletionTimestamp != nil || va.Status.Attached || pv == nil || !objects.IsExclusive(pv) {
+		return "attachment " + va.Name
+	}
+	if pv.Spec.CSI == nil {
+		return "volume " + pv.Name
+	}
+	return "handle " + pv.Spec.CSI.VolumeHandle
+}
