@@ -30,7 +30,7 @@ func TestAttachAndDetach(t *testing.T) {
 	one := &r.attachments()[0]
 	one.Status.Attached = true
 	r.must(r.api.Status().Update(t.Context(), one))
-	r.Controller.attachments.Saw(one)
+	r.Cached.Saw(one)
 	r.run()
 	if got := r.lists("a"); !slices.Equal(got, []string{string(volume.UniqueName())}) {
 		t.Errorf("the node lists %v", got)
@@ -58,13 +58,13 @@ func TestAttachAndDetach(t *testing.T) {
 	if all := r.attachments(); len(r.lists("a")) > 0 || len(all) > 0 {
 		t.Errorf("the node lists %v, and there are %v", r.lists("a"), all)
 	}
-	r.Controller.attachments.Gone(one)
+	r.Cached.Gone(one)
 	r.forget(one)
 	r.run()
 	if n := r.metric(telemetry.MetricStorageOperation, "false", "volume_detach", "success", "kubernetes.io/csi:"+driver); n != 1 {
 		t.Errorf("4.12: %v detaches are timed", n)
 	}
-	if len(r.measures.last)+len(r.measures.begun)+len(r.measures.awaited)+len(r.unwanted) > 0 {
+	if len(r.measures.last)+len(r.measures.begun)+len(r.measures.awaited)+len(r.memory.unwanted) > 0 {
 		t.Errorf("something is remembered of a volume that is not attached: %+v", r.measures)
 	}
 }
@@ -205,7 +205,7 @@ func TestFailedAttachIsTimedOnce(t *testing.T) {
 	one := &r.attachments()[0]
 	one.Status.AttachError = &storagev1.VolumeError{Message: "no"}
 	r.must(r.api.Status().Update(t.Context(), one))
-	r.Controller.attachments.Saw(one)
+	r.Cached.Saw(one)
 	r.run()
 	r.run()
 	if n := r.metric(telemetry.MetricStorageOperation, "false", "volume_attach", "fail-unknown", "kubernetes.io/csi:"+driver); n != 1 {

@@ -87,7 +87,7 @@ func TestNodeStatusOnAStaleNode(t *testing.T) {
 	}, node("a", hasListed))
 	stale := node("a")
 	stale.ResourceVersion = "1000000"
-	r.nodes.Wrote(stale)
+	r.Cached.Wrote(stale)
 	if _, err := r.status.set(t.Context(), "a", "other", present); err != nil {
 		t.Fatal(err)
 	}

@@ -51,8 +51,8 @@ func TestOrphanOfWantedHandleIsReplaced(t *testing.T) {
 			if left := r.attachments(); len(left) > 0 {
 				t.Fatalf("the VolumeAttachment of the volume that is gone is still there: %+v", left[0].Spec.Source)
 			}
-			r.gone.Add(former.UID, r.clock.Now())
-			r.attachmentsGone(former)
+			r.Cached.Gone(former)
+			r.forget(former)
 			r.run()
 			all := r.attachments()
 			if len(all) != 1 || *all[0].Spec.Source.PersistentVolumeName != "pv" {
@@ -60,9 +60,4 @@ func TestOrphanOfWantedHandleIsReplaced(t *testing.T) {
 			}
 		})
 	}
-}
-
-func (r *rig) attachmentsGone(va *storagev1.VolumeAttachment) {
-	r.Controller.attachments.Gone(va)
-	r.forget(va)
 }

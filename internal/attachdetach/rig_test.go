@@ -52,9 +52,12 @@ func newRig(t *testing.T, through interceptor.Funcs, objects ...client.Object) *
 		builder = builder.WithIndex(i.Kind, i.Field, i.Values)
 	}
 	r.api = builder.Build()
+	overlay := kube.NewOverlay(r.api, r.clock)
+	overlay.Fed(&storagev1.VolumeAttachment{}, &corev1.Node{})
+	overlay.Index(Indexes()...)
 	r.Controller = New(Config{
-		Cached: r.api, Live: r.api, Writer: r.api, AuditEvery: time.Minute, Metrics: r.registry,
-		Rules: attachment.Rules{ForceAfter: DefaultForceAfter},
+		Cached: overlay, Live: r.api, Writer: overlay.Recording(r.api), Metrics: r.registry,
+		Rules: attachment.Rules{ForceAfter: DefaultForceAfter, AuditEvery: time.Minute},
 		Settings: reconcile.Settings{
 			Workers: 1, Clock: r.clock, Events: r, Backoff: reconcile.Backoff{First: time.Second, Most: time.Minute},
 			Decided: telemetry.NewCounter(prometheus.NewRegistry(), telemetry.MetricDecisions),

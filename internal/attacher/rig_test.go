@@ -97,6 +97,7 @@ type rig struct {
 	clock *testingclock.FakeClock
 	disks *disks
 	loop  crreconcile.TypedReconciler[string]
+	queue queue
 }
 
 func newRig(t *testing.T, through interceptor.Funcs, objects ...client.Object) *rig {
@@ -109,18 +110,21 @@ func newRig(t *testing.T, through interceptor.Funcs, objects ...client.Object) *
 	}
 	r.api = builder.Build()
 	unregistered := prometheus.NewRegistry()
+	overlay := kube.NewOverlay(r.api, r.clock)
+	overlay.Fed(&storagev1.VolumeAttachment{}, &corev1.PersistentVolume{})
+	overlay.Index(Indexes()...)
 	r.Controller = New(Config{
-		Cached: r.api, Live: r.api, Writer: r.api, CSI: r.disks, Calls: &csirpc.VolumeLocks{}, Timeout: time.Second,
+		Cached: overlay, Live: r.api, Writer: overlay.Recording(r.api), CSI: r.disks, Calls: &csirpc.VolumeLocks{}, Timeout: time.Second,
 		Driver: publishing.Driver{Name: driver, Publishes: true}, InFlight: telemetry.NewGauge(unregistered, telemetry.MetricInFlight),
 		Settings: reconcile.Settings{
 			Workers: 1, Clock: r.clock, Backoff: reconcile.Backoff{First: time.Minute, Most: time.Hour},
 			Decided: telemetry.NewCounter(unregistered, telemetry.MetricDecisions),
 		},
 	})
-	r.loop = r.Loop()
-	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
-	t.Cleanup(q.ShutDown)
-	r.must(r.start(t.Context(), q))
+	r.loop = r.inTurn(r.Loop())
+	r.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
+	t.Cleanup(r.queue.ShutDown)
+	r.must(r.start(t.Context(), r.queue))
 	return r
 }
 

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/attachdetach"
+	attachment "github.com/purser-csi/purser/internal/attachdetach/rules"
 	"github.com/purser-csi/purser/internal/attacher"
 	"github.com/purser-csi/purser/internal/binder"
 	binding "github.com/purser-csi/purser/internal/binder/rules"

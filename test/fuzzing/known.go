@@ -15,6 +15,12 @@ func Known[A any](t T, v verdict.Verdict[A]) {
 		t.Errorf("no verdict")
 		return
 	}
+	if asks, ok := v.(verdict.Read[A]); ok {
+		if len(asks.Refs) == 0 {
+			t.Errorf("reads nothing")
+		}
+		return
+	}
 	if f := v.Because(); !verdict.IsDocumented(f.Reason) {
 		t.Errorf("no known reason: %+v", f)
 	}

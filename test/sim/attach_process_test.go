@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/attachdetach"
@@ -20,6 +21,7 @@ import (
 	publishing "github.com/purser-csi/purser/internal/attacher/rules"
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/handoff"
+	"github.com/purser-csi/purser/internal/kube"
 	controllersrole "github.com/purser-csi/purser/internal/roles/controllers"
 	"github.com/purser-csi/purser/internal/roles/registry"
 	"github.com/purser-csi/purser/test/sim/csidriver"
@@ -107,6 +109,17 @@ func (p *process) attachManager(r role, seen *view.View, api client.Client) *fak
 	return mutant{}.manager(seen, api)
 }
 
+// ownWrites returns the overlay over the cache of a role and the client whose writes it has, changed by
+// the mutant.
+func (p *process) ownWrites(r role, cached client.Reader, api client.Client) (*kube.Overlay, client.Client) {
+	own := kube.NewOverlay(cached, clock.RealClock{})
+	writer := own.Recording(api)
+	if m := p.world.mutant; m.writer != nil && m.of == r {
+		writer = m.writer(writer, api, own)
+	}
+	return own, writer
+}
+
 func (p *process) runAttachDetach() {
 	seen := p.attachDetachView()
 	api, cached := p.attachClient(attachDetach, seen)
@@ -114,14 +127,14 @@ func (p *process) runAttachDetach() {
 	if m := p.world.mutant; m.live != nil {
 		live = m.live(live, cached)
 	}
-	rules := attachment.Rules{ForceAfter: forceAfter}
+	rules := attachment.Rules{ForceAfter: forceAfter, AuditEvery: never}
 	if m := p.world.mutant; m.forceAfter > 0 {
 		rules.ForceAfter = m.forceAfter
 	}
 	mgr := p.attachManager(attachDetach, seen, api)
+	own, writer := p.ownWrites(attachDetach, cached, api)
 	c := attachdetach.New(attachdetach.Config{
-		Settings: p.settings(4), Cached: cached, Live: live, Writer: api, Rules: rules, AuditEvery: never,
-		InProcess: p.attachments,
+		Settings: p.settings(4), Cached: own, Live: live, Writer: writer, Rules: rules, InProcess: p.attachments,
 	})
 	if err := c.AddTo(p.ctx, mgr); err != nil {
 		panic(err)
@@ -138,8 +151,9 @@ func (p *process) runAttacher() {
 	}
 	rules := publishing.Driver{Name: driverName, Publishes: true}
 	mgr := p.attachManager(csiAttacher, p.view, api)
+	own, writer := p.ownWrites(csiAttacher, cached, api)
 	c := attacher.New(attacher.Config{
-		Settings: p.settings(4), Cached: cached, Live: api, Writer: api, CSI: driver, Calls: &csirpc.VolumeLocks{}, Driver: rules,
+		Settings: p.settings(4), Cached: own, Live: api, Writer: writer, CSI: driver, Calls: &csirpc.VolumeLocks{}, Driver: rules,
 		Timeout: callTimeout, InFlight: measures.InFlight, InProcess: p.attachments,
 	})
 	if err := c.AddTo(p.ctx, mgr); err != nil {

@@ -63,6 +63,8 @@ type mutant struct {
 	// Of those that attach.
 	of         role          // the one of the two that is broken; empty for both
 	forceAfter time.Duration // 0 for as it is
+	// writer is in place of the client whose writes the overlay has.
+	writer func(recording, api client.Client, own *kube.Overlay) client.Client
 }
 
 // forgetful drops the recorded own writes at each read from the cache.

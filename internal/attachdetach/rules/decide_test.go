@@ -19,7 +19,7 @@ const driver = "d.example.com"
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// shape is a verdict in one line: the actions without events, then the end.
+// shape is a verdict in one line: the actions without notes, then the end.
 func shape(v Verdict) string {
 	switch v := v.(type) {
 	case nothing:
@@ -34,9 +34,16 @@ func shape(v Verdict) string {
 	case do:
 		var all []string
 		for _, a := range v.Actions {
-			all = append(all, step(a))
+			if _, notes := a.(Note); !notes { // see TestUnwantedIsNoted
+				all = append(all, step(a))
+			}
+		}
+		if len(all) == 0 {
+			return shape(v.Then)
 		}
 		return strings.Join(all, ", ") + "; " + shape(v.Then)
+	case verdict.Read[Action]:
+		return "read " + v.Refs[0].String()
 	}
 	return "nil"
 }
@@ -137,8 +144,34 @@ func vaFailed(v *storagev1.VolumeAttachment) {
 }
 func unconfirmed(s *Snapshot) { s.Confirmed = nil }
 
+// orphaned has a VolumeAttachment before it name a volume that the API server does not have.
 func orphaned(on string) edit {
-	return func(s *Snapshot) { s.Orphaned = map[types.UID]bool{types.UID("va-" + on): true} }
+	return func(s *Snapshot) {
+		former(on)(s)
+		s.Live = map[string]*corev1.PersistentVolume{"former": nil}
+	}
+}
+
+// former has a VolumeAttachment before it name another volume.
+func former(on string) edit {
+	return func(s *Snapshot) {
+		for _, va := range s.Attachments {
+			if va.Spec.NodeName == on {
+				named("former")(va)
+			}
+		}
+	}
+}
+
+// live has the API server answer with a volume that has the handle.
+func live(handle string) edit {
+	return func(s *Snapshot) {
+		s.Live = map[string]*corev1.PersistentVolume{"former": {Spec: corev1.PersistentVolumeSpec{
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle},
+			},
+		}}}
+	}
 }
 
 func named(volume string) func(*storagev1.VolumeAttachment) {
@@ -292,6 +325,10 @@ func TestDecide(t *testing.T) {
 		{"R11 a kubelet reports in use what it waits for", world(pod("a"), va("a", vaFailed), orphaned("a"), inUse("a")), "delete a; wait AttachUnderWay"},
 		{"R11 attached, not in use", world(pod("a"), va("a", attached), orphaned("a"), listed("a")), "unlist a and delete; wait AttachUnderWay"},
 		{"R11 attached and in use: it serves the pods", world(pod("a"), va("a", attached), orphaned("a"), listed("a"), inUse("a")), done},
+		{"R11 its volume is in no cache", world(pod("a"), va("a", vaFailed), former("a")), "read PersistentVolume of the API server/former"},
+		{"R11 and in use", world(pod("a"), va("a", attached), former("a"), listed("a"), inUse("a")), done},
+		{"R11 the API server has its volume", world(pod("a"), va("a", vaFailed), former("a"), live("h")), "tell FailedAttachVolume; wait AttachRetried"},
+		{"R11 with another handle", world(pod("a"), va("a", vaFailed), former("a"), live("h2")), "delete a; wait AttachUnderWay"},
 		{"R11 being deleted", world(pod("a"), va("a", vaDeleting), orphaned("a")), "wait AttachUnderWay"},
 		{"R11 made by a user", world(pod("a"), va("a", vaFailed, renamed), orphaned("a")), "tell FailedAttachVolume; wait AttachRetried"},
 		{"R11 its volume is being deleted, the pods use another", world(uses("a", "new"), bound("new"), va("a", vaFailed, named("pv")), terminating("pv")), "delete a; wait AttachUnderWay"},
@@ -309,6 +346,33 @@ func TestDecide(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
 			}
 		})
+	}
+}
+
+// 4.4 step 4: the nodes that have the volume without need are noted when they change, before all else.
+func TestUnwantedIsNoted(t *testing.T) {
+	for row, tc := range map[string]struct {
+		s    Snapshot
+		want string
+	}{
+		"wanted":                 {world(pod("a"), va("a", attached), listed("a")), "none"},
+		"not any more":           {world(va("a", attached), listed("a")), "[a]"},
+		"in use":                 {world(va("a", attached), listed("a"), inUse("a")), "[a]"},
+		"listed alone":           {world(listed("b")), "[b]"},
+		"noted":                  {world(va("a", attached), listed("a"), inUse("a"), unwanted("a", time.Minute)), "none"},
+		"noted, and another one": {world(va("a"), va("b"), unwanted("a", time.Minute)), "[a b]"},
+		"noted, and wanted":      {world(pod("a"), va("a", attached), listed("a"), unwanted("a", time.Minute)), "[]"},
+		"noted, and gone":        {world(unwanted("a", time.Minute)), "[]"},
+	} {
+		got := "none"
+		if d, acts := Decide(tc.s, start).(do); acts {
+			if note, notes := d.Actions[0].(Note); notes {
+				got = fmt.Sprint(note.Unwanted)
+			}
+		}
+		if got != tc.want {
+			t.Errorf("%s: %s is noted, want %s", row, got, tc.want)
+		}
 	}
 }
 
@@ -336,19 +400,27 @@ func TestAfterUnlist(t *testing.T) {
 // 4.3: a VolumeAttachment whose volume is gone is deleted only by the audit, and only if the name
 // is ours.
 func TestOrphan(t *testing.T) {
-	alone := func(audited Audit, edits ...func(*storagev1.VolumeAttachment)) Snapshot {
-		s := world(va("a", edits...), noVolume)
-		s.Key, s.Audited = Key{Driver: driver, Attachment: s.Attachments[0].Name}, audited
+	alone := func(since time.Duration, edits ...func(*storagev1.VolumeAttachment)) Snapshot {
+		s := world(va("a", edits...), former("a"), noVolume)
+		s.Key, s.UnusedSince = Key{Driver: driver, Attachment: s.Attachments[0].Name}, start.Add(-since)
+		s.Rules.AuditEvery = time.Minute
 		return s
 	}
+	gone := func(s Snapshot) Snapshot { orphaned("a")(&s); return s }
+	there := func(s Snapshot) Snapshot { live("h")(&s); return s }
+	unseen := gone(alone(0, attached))
+	unseen.UnusedSince = time.Time{}
 	for row, tc := range map[string]struct {
 		s    Snapshot
 		want string
 	}{
-		"just seen":        {alone(NotAudited, attached), "wait AttachmentOrphaned"},
-		"audited":          {alone(FoundUnused, attached), "delete a; wait AttachmentOrphaned"},
-		"audited, foreign": {alone(FoundUnused, renamed), "wait AttachmentForeign"},
-		"being deleted":    {alone(FoundUnused, vaDeleting), "wait AttachUnderWay"},
+		"not seen":         {unseen, "wait AttachmentOrphaned"},
+		"just seen":        {gone(alone(time.Minute-1, attached)), "wait AttachmentOrphaned"},
+		"audited":          {alone(time.Minute, attached), "read PersistentVolume of the API server/former"},
+		"audited, gone":    {gone(alone(time.Minute, attached)), "delete a; wait AttachmentOrphaned"},
+		"audited, there":   {there(alone(time.Minute, attached)), "wait AttachmentOrphaned"},
+		"audited, foreign": {gone(alone(time.Minute, renamed)), "wait AttachmentForeign"},
+		"being deleted":    {gone(alone(time.Minute, vaDeleting)), "wait AttachUnderWay"},
 		"gone":             {Snapshot{Key: Key{Attachment: "x"}}, "AttachmentGone"},
 		"its handle is known": {
 			Snapshot{Key: Key{Attachment: "x"}, Known: &Key{Driver: driver, Handle: "h"}}, "requeue; AttachmentOrphaned",

@@ -39,7 +39,7 @@ func TestMeasure(t *testing.T) {
 			},
 		},
 	} {
-		_, got := DecideAndMeasure(tc.s, start)
+		got := Measure(tc.s, start)
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("%s:\n%s", row, diff)
 		}

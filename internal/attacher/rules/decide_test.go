@@ -14,6 +14,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/csispec"
 	"github.com/purser-csi/purser/internal/names"
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 const driver = "disk.example.com"
@@ -53,6 +54,13 @@ func deleted(s *Snapshot) { s.Attachment.DeletionTimestamp = new(metav1.NewTime(
 
 func mismatch(s *Snapshot) { s.Mismatch = true }
 
+// failedBefore has the last attempt with the same attachment fail; the next one is due after a while.
+func failedBefore(next time.Duration) func(*Snapshot) {
+	return func(s *Snapshot) {
+		s.Failed = Attempt{Count: 1, Next: now.Add(next), Inputs: Inputs(s.Attachment)}
+	}
+}
+
 // marked is attached by the word of its status alone, and kept by another finalizer.
 func marked(s *Snapshot) { s.Attachment.Status.Attached, s.Attachment.Finalizers = true, []string{"x"} }
 
@@ -72,6 +80,7 @@ func exclusive(s *Snapshot) {
 // other is another VolumeAttachment of the volume on a node, with finalizers.
 func other(node string, finalizers ...string) func(*Snapshot) {
 	return func(s *Snapshot) {
+		s.HasOthers = true
 		s.Others = append(s.Others, &storagev1.VolumeAttachment{
 			ObjectMeta: metav1.ObjectMeta{Name: "other", Finalizers: finalizers}, Spec: storagev1.VolumeAttachmentSpec{NodeName: node},
 		})
@@ -100,6 +109,12 @@ func text(v Verdict) string {
 		return "wait " + string(v.Reason)
 	case refuse:
 		return "refuse"
+	case verdict.Read[Action]:
+		var parts []string
+		for _, ref := range v.Refs {
+			parts = append(parts, ref.String())
+		}
+		return "read " + strings.Join(parts, ", ")
 	}
 	return "nothing"
 }
@@ -111,8 +126,8 @@ func TestDecide(t *testing.T) {
 	}{
 		"gone":                                  {Snapshot{}, "nothing"},
 		"AT-Q2 another driver's":                {snapshot(func(s *Snapshot) { s.Attachment.Spec.Attacher = "other" }), "nothing"},
-		"AT-A1..A13 the first attach":           {snapshot(), "ProtectVolume{} Prepare{i-1 h^1} Publish{i-1}"},
-		"AT-A12 a later attach of the volume":   {snapshot(func(s *Snapshot) { s.Volume.Finalizers = []string{names.AttacherFinalizer(driver)} }), "Prepare{i-1 h^1} Publish{i-1}"},
+		"AT-A1..A13 the first attach":           {snapshot(), "ProtectVolume{} Prepare{i-1 h^1}"},
+		"AT-A12 a later attach of the volume":   {snapshot(func(s *Snapshot) { s.Volume.Finalizers = []string{names.AttacherFinalizer(driver)} }), "Prepare{i-1 h^1}"},
 		"a restart in between":                  {snapshot(prepared), "Publish{i-1}"},
 		"attached":                              {snapshot(attached), "nothing"},
 		"AT-L4 the driver says otherwise":       {snapshot(attached, mismatch), "Publish{i-1}"},
@@ -122,7 +137,7 @@ func TestDecide(t *testing.T) {
 		"AT-A6 no CSI volume":                   {snapshot(func(s *Snapshot) { s.Volume.Spec.CSI = nil }), "MarkFailed{pv spec contained non-csi source that was not migrated <nil>}"},
 		"AT-A7 no source":                       {snapshot(func(s *Snapshot) { s.Attachment.Spec.Source.PersistentVolumeName = nil }), "MarkFailed{neither InlineCSIVolumeSource nor PersistentVolumeName specified in VA source <nil>}"},
 		"AT-A5 a volume that is not translated": {snapshot(func(s *Snapshot) { s.Volume.Spec.CSI, s.Untranslated = nil, "no" }), "MarkFailed{failed to translate in tree pv to CSI: no <nil>}"},
-		"AT-A7 an inline volume":                {snapshot(inline), "Prepare{i-1 h^1} Publish{i-1}"},
+		"AT-A7 an inline volume":                {snapshot(inline), "Prepare{i-1 h^1}"},
 		"AT-A7 an inline volume without CSI": {
 			snapshot(inline, func(s *Snapshot) { s.Attachment.Spec.Source.InlineVolumeSpec.CSI = nil }),
 			"MarkFailed{inline volume spec contains nil CSI source <nil>}",
@@ -137,13 +152,19 @@ func TestDecide(t *testing.T) {
 		"AT-H16 the same error again": {snapshot(withoutVolume, func(s *Snapshot) {
 			s.Attachment.Status.AttachError = &storagev1.VolumeError{Message: `persistentvolume "pv" not found`}
 		}), "refuse"},
-		"AT-H11 another node has it":              {snapshot(exclusive, other("x", names.AttacherFinalizer(driver))), heldBy},
-		"AT-H11 that error is there already":      {snapshot(exclusive, other("x", names.AttacherFinalizer(driver)), heldBefore), "wait AttachmentHeld"},
-		"AT-H11 after a restart in between":       {snapshot(exclusive, prepared, other("x", names.AttacherFinalizer(driver))), heldBy},
-		"AT-H11 the other one was not asked for":  {snapshot(exclusive, prepared, other("x")), "Publish{i-1}"},
-		"AT-H11 the other one is for this node":   {snapshot(exclusive, prepared, other("node", names.AttacherFinalizer(driver))), "Publish{i-1}"},
-		"AT-H11 a volume that many nodes may use": {snapshot(prepared, other("x", names.AttacherFinalizer(driver))), "Publish{i-1}"},
-		"not due yet": {snapshot(func(s *Snapshot) { s.NotBefore = now.Add(time.Second) }), "wait Attaching"},
+		"AT-H11 another node has it":                  {snapshot(exclusive, other("x", names.AttacherFinalizer(driver))), heldBy},
+		"AT-H11 that error is there already":          {snapshot(exclusive, other("x", names.AttacherFinalizer(driver)), heldBefore), "wait AttachmentHeld"},
+		"AT-H11 after a restart in between":           {snapshot(exclusive, prepared, other("x", names.AttacherFinalizer(driver))), heldBy},
+		"AT-H11 the other one was not asked for":      {snapshot(exclusive, prepared, other("x")), "Publish{i-1}"},
+		"AT-H11 the other one is for this node":       {snapshot(exclusive, prepared, other("node", names.AttacherFinalizer(driver))), "Publish{i-1}"},
+		"AT-H11 a volume that many nodes may use":     {snapshot(prepared, other("x", names.AttacherFinalizer(driver))), "Publish{i-1}"},
+		"AT-H11 not known whether another one has it": {snapshot(exclusive, prepared), "read " + RefOthers + "/pv"},
+		"not due yet":                                {snapshot(failedBefore(time.Second)), "wait Attaching"},
+		"AT-Q3 deleted before that":                  {snapshot(attached, failedBefore(time.Second), deleted), "Unpublish{h^1 i-1} Release{}"},
+		"AT-L7 a mismatch found since":               {snapshot(attached, mismatch, failedBefore(time.Second), func(s *Snapshot) { s.MismatchDue = true }), "Publish{i-1}"},
+		"a failed attempt may have seen a stale one": {snapshot(prepared, failedBefore(0)), "read " + RefLiveAttachment + "/va"},
+		"and is read live":                           {snapshot(prepared, failedBefore(0), func(s *Snapshot) { s.IsLive = true }), "Publish{i-1}"},
+		"nothing to do after a failed attempt":       {snapshot(attached, failedBefore(0)), "nothing"},
 
 		"AT-D7 detach":                                {snapshot(attached, deleted), "Unpublish{h^1 i-1} Release{}"},
 		"AT-D8 another finalizer is there":            {snapshot(attached, deleted, func(s *Snapshot) { s.Attachment.Finalizers = append(s.Attachment.Finalizers, "x") }), "Unpublish{h^1 i-1} Release{} MarkDetached{}"},
@@ -159,6 +180,38 @@ func TestDecide(t *testing.T) {
 	} {
 		if got := text(Decide(tc.s, now)); got != tc.want {
 			t.Errorf("%s: %s, want %s", row, got, tc.want)
+		}
+	}
+}
+
+// AT-H11, AT-A12: after the finalizer is written, the volume's attachments are read again, and one that is
+// gone is not published.
+func TestAfterPrepare(t *testing.T) {
+	for want, v := range map[string]Verdict{
+		"read VolumeAttachment/va, PersistentVolume/pv":                       AfterPrepare(snapshot(), true),
+		"read VolumeAttachment/va, PersistentVolume/pv, " + RefOthers + "/pv": AfterPrepare(snapshot(exclusive, other("x")), true),
+		"nothing": AfterPrepare(snapshot(), false),
+	} {
+		if got := text(v); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// AT-H11: the runs of attachments of an exclusive volume take turns, those of others do not.
+func TestTurn(t *testing.T) {
+	for row, tc := range map[string]struct {
+		s    Snapshot
+		want string
+	}{
+		"exclusive":              {snapshot(exclusive), "handle h^1"},
+		"exclusive and attached": {snapshot(exclusive, attached), "attachment va"},
+		"exclusive and deleted":  {snapshot(exclusive, deleted), "attachment va"},
+		"shared":                 {snapshot(), "attachment va"},
+		"no volume":              {snapshot(withoutVolume), "attachment va"},
+	} {
+		if got := Turn(tc.s); got != tc.want {
+			t.Errorf("%s: %q, want %q", row, got, tc.want)
 		}
 	}
 }

@@ -23,8 +23,8 @@ var fuzzWords = []string{
 func fuzzSnapshot(in *fuzzing.Reader) Snapshot {
 	s := Snapshot{
 		Attachment: in.Attachment(), Volume: in.Volume(), Node: in.CSINode(), Untranslated: in.Text(), Mismatch: in.Seldom(),
-		Driver:    Driver{Name: "d", Publishes: !in.Seldom(), ReadOnly: in.Bool(), MultiWriters: in.Bool(), DefaultFSType: in.Text()},
-		NotBefore: time.Unix(int64(in.Byte()), 0),
+		Driver: Driver{Name: "d", Publishes: !in.Seldom(), ReadOnly: in.Bool(), MultiWriters: in.Bool(), DefaultFSType: in.Text()},
+		Failed: Attempt{Next: time.Unix(int64(in.Byte()), 0), Count: int(in.Byte() % 2)}, HasOthers: in.Bool(),
 	}
 	if va := s.Attachment; va != nil && in.Bool() {
 		va.Spec.Attacher, va.Finalizers = "d", append(va.Finalizers, names.AttacherFinalizer("d"))
@@ -54,7 +54,9 @@ func FuzzPublishing(f *testing.F) {
 		if s.Attachment == nil {
 			return
 		}
-		ForNew(s)
+		ForNew(v)
+		Turn(s)
+		AfterPrepare(s, true)
 		Differs(s, map[string]Listed{in.Text(): {}})
 		checkActions(t, s, v)
 		failure := &csispec.Failure{Code: codes.Code(in.Byte() % 17), Message: in.Text()}

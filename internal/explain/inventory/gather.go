@@ -196,12 +196,22 @@ func (g gatherer) Modification(
 func (g gatherer) Attachment(key attachment.Key) (attachment.Snapshot, []explain.Kind, error) {
 	d := g.with("attachment", attachdetach.Indexes()...)
 	return gather(g, d, func(from kube.Readers) (attachment.Snapshot, error) {
-		s, err := attachdetach.Gather(context.Background(), from.Live, key, attachdetach.Memory{})
+		ctx := context.Background()
+		s, err := attachdetach.Gather(ctx, from.Live, key, attachment.Rules{}, &attachdetach.Memory{})
+		if err != nil {
+			return s, err
+		}
 		for _, va := range s.Attachments {
 			if names.IsAttachmentName(va.Name) {
 				va.Name = names.AttachmentName(key.Handle, key.Driver, va.Spec.NodeName)
 			}
 		}
+		s, _, err = verdict.Settle(
+			s, func(s attachment.Snapshot) attachment.Verdict { return attachment.Decide(s, g.cluster.Now) },
+			func(s attachment.Snapshot, refs []verdict.Ref) (attachment.Snapshot, error) {
+				return attachdetach.Read(ctx, from.Live, s, refs)
+			},
+		)
 		return s, err
 	})
 }
@@ -211,7 +221,18 @@ func (g gatherer) Publishing(
 	va *storagev1.VolumeAttachment, driver publishing.Driver,
 ) (publishing.Snapshot, []explain.Kind, error) {
 	return gather(g, g.with("publishing", attacher.Indexes()...), func(from kube.Readers) (publishing.Snapshot, error) {
-		return attacher.Gather(context.Background(), from.Live, va, attacher.Memory{Driver: driver})
+		ctx := context.Background()
+		s, err := attacher.Gather(ctx, from.Live, va, driver)
+		if err != nil {
+			return s, err
+		}
+		s, _, err = verdict.Settle(
+			s, func(s publishing.Snapshot) publishing.Verdict { return publishing.Decide(s, g.cluster.Now) },
+			func(s publishing.Snapshot, refs []verdict.Ref) (publishing.Snapshot, error) {
+				return attacher.Read(ctx, from, s, refs)
+			},
+		)
+		return s, err
 	})
 }
 

@@ -35,7 +35,7 @@ func attachDetach(p *Parts) registry.Controller {
 			return attachdetach.New(attachdetach.Config{
 				Cached: p.Cached, Live: p.Manager.GetAPIReader(), Writer: p.Writer,
 				Settings: settings,
-				Rules:    attachment.Rules{ForceAfter: p.ForceDetachAfter}, AuditEvery: attachdetach.DefaultAudit,
+				Rules: attachment.Rules{ForceAfter: p.ForceDetachAfter, AuditEvery: attachdetach.DefaultAudit},
 				InProcess: p.Attachments,
 				Metrics:   p.Registry,
 			}).AddTo(ctx, p.Manager)
@@ -77,11 +77,13 @@ var nodeFields = kube.Reads(func(from, to *corev1.Node) {
 	to.Status.VolumesAttached, to.Status.VolumesInUse = from.Status.VolumesAttached, from.Status.VolumesInUse
 }, names.AnnManagedAttach)
 
-// attachmentFields are what a VolumeAttachment is for and how far it is.
+// attachmentFields are what a VolumeAttachment is for and how far it is. One that is deleted without
+// finalizers is gone at once ([kube.Overlay]).
 var attachmentFields = kube.Reads(func(from, to *storagev1.VolumeAttachment) {
 	if handle, ok := from.Annotations[names.AnnVolumeHandle]; ok {
 		to.Annotations = map[string]string{names.AnnVolumeHandle: handle}
 	}
+	to.Finalizers = from.Finalizers
 	to.Spec = from.Spec
 	to.Status = storagev1.VolumeAttachmentStatus{
 		Attached: from.Status.Attached, AttachError: from.Status.AttachError, DetachError: from.Status.DetachError,
