@@ -11,6 +11,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/names"
 	provisioning "github.com/purser-csi/purser/internal/provision"
 )
@@ -39,6 +40,15 @@ var attachMutants = []mutant{
 	{name: "gets no event of nodes", of: attachDetach, handlers: deaf[*corev1.Node]},
 	{name: "gets no event of VolumeAttachments", of: attachDetach, handlers: deaf[*storagev1.VolumeAttachment]},
 	{name: "forgets what it wrote", of: attachDetach, by: "watch", client: func(api client.Client, _ client.Reader) client.Client { return timeless{api} }, costs: true},
+	{name: "forgets a VolumeAttachment that it created", of: attachDetach, by: "watch", writer: func(recording, api client.Client, _ *kube.Overlay) client.Client {
+		return forgetsCreated{recording, api}
+	}, costs: true},
+	{name: "never lets go of a VolumeAttachment that it created", of: attachDetach, writer: func(recording, _ client.Client, own *kube.Overlay) client.Client {
+		return clings{recording, own}
+	}},
+	{name: "never lets go of a VolumeAttachment that it prepared", of: csiAttacher, writer: func(recording, _ client.Client, own *kube.Overlay) client.Client {
+		return clings{recording, own}
+	}},
 	{name: "publishes without a finalizer on the VolumeAttachment", of: csiAttacher, client: writes{skip: textHas(names.AnnVolumeHandle)}.client},
 	{name: "goes on when the VolumeAttachment is gone", of: csiAttacher, by: "slow write", client: writes{after: func(error) error { return nil }}.client},
 	{name: "lets a VolumeAttachment go before it is detached", of: csiAttacher, driver: func(d csi.ControllerClient, _ provisioning.Journal) csi.ControllerClient {
@@ -52,6 +62,43 @@ var attachMutants = []mutant{
 	{name: "gets no event of deleted VolumeAttachments", of: csiAttacher, handlers: deaf[*storagev1.VolumeAttachment]},
 	{name: "lets no VolumeAttachment go whose CSIDriver is gone", of: csiAttacher, by: "everything deleted while something is missing", client: needs(func(va *storagev1.VolumeAttachment) string { return va.Spec.Attacher }, &storagev1.CSIDriver{})},
 	{name: "forgets what the driver was asked for", of: csiAttacher, by: "watch", client: func(api client.Client, _ client.Reader) client.Client { return timeless{api} }, costs: true},
+}
+
+// forgetsCreated has the overlay see no create.
+type forgetsCreated struct {
+	client.Client
+	api client.Client
+}
+
+// Create implements client.Writer.
+func (f forgetsCreated) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	return f.api.Create(ctx, o, opts...)
+}
+
+// clings has the overlay take creates and patches of VolumeAttachments for newer than all that the watch
+// shows.
+type clings struct {
+	client.Client
+	own *kube.Overlay
+}
+
+// Create implements client.Writer.
+func (c clings) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	return c.laid(o, c.Client.Create(ctx, o, opts...))
+}
+
+// Patch implements client.Writer.
+func (c clings) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+	return c.laid(o, c.Client.Patch(ctx, o, p, opts...))
+}
+
+func (c clings) laid(o client.Object, err error) error {
+	if va, ok := o.(*storagev1.VolumeAttachment); ok && err == nil {
+		va = va.DeepCopy()
+		va.ResourceVersion = "1" + strings.Repeat("0", 12)
+		c.own.Wrote(va)
+	}
+	return err
 }
 
 // textHas is a write whose patch has the text.
