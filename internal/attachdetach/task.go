@@ -77,7 +77,8 @@ func (c *Controller) keyOfAttachment(ctx context.Context, va *storagev1.VolumeAt
 
 // keysOnNode are the volumes that the node lists and those of its pods.
 func (c *Controller) keysOnNode(ctx context.Context, name string) (keys []Key) {
-	if node, err := kube.Get(ctx, c.Cached, types.NamespacedName{Name: name}, &corev1.Node{}); err == nil && node != nil {
+	node, err := kube.Get(ctx, c.Cached, types.NamespacedName{Name: name}, &corev1.Node{})
+	if err == nil && node != nil {
 		keys = slices.Collect(maps.Values(VolumesOfNode(node)))
 	}
 	var pods corev1.PodList

@@ -35,9 +35,11 @@ func (c *Controller) Prepare(ctx context.Context, va *storagev1.VolumeAttachment
 		return err
 	}
 	decide := func(s publishing.Snapshot) next { return publishing.Decide(s, c.Clock.Now()) }
-	_, v, err := verdict.Settle(s, decide, func(s publishing.Snapshot, refs []verdict.Ref) (publishing.Snapshot, error) {
-		return c.Read(ctx, s, refs)
-	})
+	_, v, err := verdict.Settle(
+		s, decide, func(s publishing.Snapshot, refs []verdict.Ref) (publishing.Snapshot, error) {
+			return c.Read(ctx, s, refs)
+		},
+	)
 	if err != nil {
 		return err
 	}

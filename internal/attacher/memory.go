@@ -11,9 +11,9 @@ import (
 type Memory struct {
 	mu    sync.Mutex
 	queue queue // nil for a process that does not lead
-	// mismatches are the attachments that the driver lists otherwise than their status says, by uid: false
-	// once a call was made since the last comparison. An entry stays until a call succeeds or a comparison
-	// finds no difference any more: upstream's is consumed by the first attempt, whatever comes of it (AT-L7).
+	// mismatches are the attachments that the driver lists otherwise than their status says, by uid:
+	// false once a call was made since the last comparison. An entry stays until a call succeeds or a
+	// comparison finds no difference any more: upstream's is consumed by the first attempt (AT-L7).
 	mismatches map[types.UID]bool
 }
 

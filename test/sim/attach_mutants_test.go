@@ -43,10 +43,10 @@ var attachMutants = []mutant{
 	{name: "forgets a VolumeAttachment that it created", of: attachDetach, by: "watch", writer: func(recording, api client.Client, _ *kube.Overlay) client.Client {
 		return forgetsCreated{recording, api}
 	}, costs: true},
-	{name: "never lets go of a VolumeAttachment that it created", of: attachDetach, writer: func(recording, _ client.Client, own *kube.Overlay) client.Client {
+	{name: "shows for good a VolumeAttachment that it created", of: attachDetach, writer: func(recording, _ client.Client, own *kube.Overlay) client.Client {
 		return clings{recording, own}
 	}},
-	{name: "never lets go of a VolumeAttachment that it prepared", of: csiAttacher, writer: func(recording, _ client.Client, own *kube.Overlay) client.Client {
+	{name: "shows for good a VolumeAttachment that it prepared", of: csiAttacher, writer: func(recording, _ client.Client, own *kube.Overlay) client.Client {
 		return clings{recording, own}
 	}},
 	{name: "publishes without a finalizer on the VolumeAttachment", of: csiAttacher, client: writes{skip: textHas(names.AnnVolumeHandle)}.client},
