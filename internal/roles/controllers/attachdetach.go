@@ -34,8 +34,8 @@ func attachDetach(p *Parts) registry.Controller {
 		Add: func(ctx context.Context, settings reconcile.Settings) error {
 			return attachdetach.New(attachdetach.Config{
 				Cached: p.Cached, Live: p.Manager.GetAPIReader(), Writer: p.Writer,
-				Settings: settings,
-				Rules: attachment.Rules{ForceAfter: p.ForceDetachAfter, AuditEvery: attachdetach.DefaultAudit},
+				Settings:  settings,
+				Rules:     attachment.Rules{ForceAfter: p.ForceDetachAfter, AuditEvery: attachdetach.DefaultAudit},
 				InProcess: p.Attachments,
 				Metrics:   p.Registry,
 			}).AddTo(ctx, p.Manager)
