@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/purser-csi/purser/internal/csirpc"
-	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/names"
 	"github.com/purser-csi/purser/internal/reconcile"
 	rules "github.com/purser-csi/purser/internal/snapshot/rules"
@@ -112,19 +111,14 @@ func (c *GroupSidecar) classEvents() handler.TypedEventHandler[*groupv1.VolumeGr
 
 // Gather implements reconcile.Task.
 func (c *GroupSidecar) Gather(ctx context.Context, name string) (rules.Content, error) {
-	s := rules.Content{GroupContentSettings: rules.GroupContentSettings{
-		Driver: c.Driver, Naming: c.Naming, ExtraMetadata: c.ExtraMetadata,
-	}}
-	var err error
-	if s.Content, err = c.contents.get(ctx, types.NamespacedName{Name: name}); err != nil || s.Content == nil {
-		return s, err
+	o := rules.GroupContentSettings{Driver: c.Driver, Naming: c.Naming, ExtraMetadata: c.ExtraMetadata}
+	content, err := c.contents.get(ctx, types.NamespacedName{Name: name})
+	if err != nil || content == nil {
+		return rules.Content{GroupContentSettings: o}, err
 	}
-	if class := ptr.Deref(s.Content.Spec.VolumeGroupSnapshotClassName, ""); class != "" {
-		if s.Class, err = kube.Get(
-			ctx, c.Cached, types.NamespacedName{Name: class}, &groupv1.VolumeGroupSnapshotClass{},
-		); err != nil {
-			return s, err
-		}
+	s, err := GatherGroupContent(ctx, c.Cached, content, o)
+	if err != nil {
+		return s, err
 	}
 	s.Asked = c.asked.last(s.Content.UID)
 	if retry := c.retries.Get(name); retry.Inputs == inputs(s.Content, s.Class) {
