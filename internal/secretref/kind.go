@@ -72,6 +72,22 @@ func Older() map[string]string {
 	return older
 }
 
+// Keys are the two parameters of a class that name a secret.
+type Keys struct{ Name, Namespace string }
+
+// Pairs returns the parameters that name secrets, of the classes of volumes, snapshots and groups, deprecated
+// ones too.
+func Pairs() []Keys {
+	var all []Keys
+	for _, p := range append(pairs[:], fallback, snapshotterPair, listPair, groupPair, groupGetPair) {
+		all = append(all, Keys{p.name, p.namespace})
+		if p.oldName != "" {
+			all = append(all, Keys{p.oldName, p.oldNamespace})
+		}
+	}
+	return all
+}
+
 // Known returns the keys that are not passed to the driver. Deprecated keys are.
 func Known() []string {
 	known := []string{fallback.name, fallback.namespace}

@@ -87,7 +87,11 @@ func commandsOf(t *testing.T, s situation, base []map[string]any, object, namesp
 	if json.Unmarshal([]byte(out), &answer) != nil || len(answer.Reports) != 1 || answer.Reports[0].State == rules.Unknown && s.State != rules.Unknown {
 		t.Fatalf("%s: %s: %v: %s", s.Name, object, err, out)
 	}
-	for _, f := range answer.Reports[0].Findings {
+	findings := answer.Reports[0].Findings
+	if refused := answer.Reports[0].Refused; refused != nil {
+		findings = append(findings, *refused)
+	}
+	for _, f := range findings {
 		for _, step := range f.Fix {
 			if step.Command != "" {
 				lines = append(lines, string(step.Command))

@@ -38,6 +38,8 @@ type situation struct {
 	Proof   string           `json:"evidence"` // OBJECT FIELD of one piece of evidence
 	Actor   rules.Actor      `json:"actor"`
 	Chain   []string         `json:"chain"` // the objects from the first to the last that waits
+	Refused verdict.Reason   `json:"refused"` // of the last wish about an object that is well, which the other fields are then about
+	Users   []string         `json:"users"`   // the first of the objects that use it
 	Objects []map[string]any `json:"objects"`
 }
 
@@ -74,10 +76,13 @@ var groups = map[string]string{
 	"PersistentVolumeClaim": "v1", "PersistentVolume": "v1", "Pod": "v1", "Node": "v1", "Event": "v1", "Namespace": "v1", "StorageClass": "storage.k8s.io/v1",
 	"CSINode": "storage.k8s.io/v1", "CSIDriver": "storage.k8s.io/v1", "VolumeAttachment": "storage.k8s.io/v1", "CSIStorageCapacity": "storage.k8s.io/v1",
 	"Lease": "coordination.k8s.io/v1", "VolumeAttributesClass": "storage.k8s.io/v1", "VolumeSnapshot": "snapshot.storage.k8s.io/v1",
-	"VolumeSnapshotClass": "snapshot.storage.k8s.io/v1", "Deployment": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1", "ReplicaSet": "apps/v1",
+	"VolumeSnapshotClass": "snapshot.storage.k8s.io/v1", "VolumeSnapshotContent": "snapshot.storage.k8s.io/v1", "ResourceQuota": "v1", "LimitRange": "v1",
+	"Job": "batch/v1", "VolumeGroupSnapshot": "groupsnapshot.storage.k8s.io/v1", "VolumeGroupSnapshotContent": "groupsnapshot.storage.k8s.io/v1",
+	"VolumeGroupSnapshotClass": "groupsnapshot.storage.k8s.io/v1", "Secret": "v1",
+	"Deployment": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1", "ReplicaSet": "apps/v1",
 }
 
-var namespaced = map[string]bool{"PersistentVolumeClaim": true, "Pod": true, "Event": true, "VolumeSnapshot": true}
+var namespaced = map[string]bool{"PersistentVolumeClaim": true, "Pod": true, "Event": true, "VolumeSnapshot": true, "Job": true, "VolumeGroupSnapshot": true, "ResourceQuota": true, "LimitRange": true}
 
 // complete fills in what most objects of a situation have in common.
 func complete(o map[string]any) map[string]any {
@@ -191,6 +196,18 @@ func TestSituations(t *testing.T) {
 	}
 }
 
+// checkUsers compares the first users of a class, a driver, a lease or a secret.
+func (s situation) checkUsers(t *testing.T, report rules.Report) {
+	t.Helper()
+	var users []string
+	for _, user := range report.Users {
+		users = append(users, user.Object.Kind.Short()+"/"+user.Object.Name)
+	}
+	if len(users) < len(s.Users) || !slices.Equal(users[:len(s.Users)], s.Users) {
+		t.Errorf("the users are %v, want %v", users, s.Users)
+	}
+}
+
 func (s situation) check(t *testing.T, report rules.Report) {
 	t.Helper()
 	if s.Thread == "" {
@@ -200,11 +217,18 @@ func (s situation) check(t *testing.T, report rules.Report) {
 		if report.State != rules.Well || report.Next == "" {
 			t.Errorf("state %s, next %q", report.State, report.Next)
 		}
-		return
+		if s.checkUsers(t, report); s.Refused == "" {
+			return
+		}
+		if report.Refused == nil {
+			t.Fatalf("no wish was refused, want %s", s.Refused)
+		}
+		report.State, report.Findings, s.Reason = rules.Stuck, []rules.Finding{*report.Refused}, s.Refused
 	}
 	if report.State != rules.Stuck || len(report.Findings) == 0 {
 		t.Fatalf("state %s with %d findings, want stuck", report.State, len(report.Findings))
 	}
+	s.checkUsers(t, report)
 	first := report.Findings[0]
 	if first.Reason != s.Reason || !strings.HasPrefix(first.Cause.String(), s.Cause) {
 		t.Errorf("reason %s, cause %s; want %s, %s", first.Reason, first.Cause, s.Reason, s.Cause)
@@ -349,6 +373,9 @@ func TestFixesNameTheirRisks(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, report := range answer.Reports {
+			if report.Refused != nil {
+				report.Findings = append(report.Findings, *report.Refused)
+			}
 			for _, f := range report.Findings {
 				for _, step := range f.Fix {
 					line := string(step.Command)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -105,6 +106,24 @@ func (r *recorder) Content(
 	s, unread, err := r.Gatherer.Content(content, o)
 	if err == nil {
 		r.note(snapshotting.DecideContent(s, r.now).Because())
+	}
+	return s, unread, err
+}
+
+func (r *recorder) Group(key types.NamespacedName) (snapshotting.Group, []rules.Kind, error) {
+	s, unread, err := r.Gatherer.Group(key)
+	if err == nil {
+		r.note(snapshotting.DecideGroup(s, r.now).Because())
+	}
+	return s, unread, err
+}
+
+func (r *recorder) GroupContent(
+	content *groupv1.VolumeGroupSnapshotContent, o snapshotting.GroupContentSettings,
+) (snapshotting.Content, []rules.Kind, error) {
+	s, unread, err := r.Gatherer.GroupContent(content, o)
+	if err == nil {
+		r.note(snapshotting.DecideGroupContent(s, r.now).Because())
 	}
 	return s, unread, err
 }

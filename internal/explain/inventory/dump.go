@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -59,6 +60,8 @@ func podSpec(o client.Object) *corev1.PodSpec {
 	case *appsv1.DaemonSet:
 		return &o.Spec.Template.Spec
 	case *appsv1.ReplicaSet:
+		return &o.Spec.Template.Spec
+	case *batchv1.Job:
 		return &o.Spec.Template.Spec
 	}
 	return nil
@@ -121,8 +124,11 @@ var publicNames = []string{
 }
 
 // madeOfUID is the prefix of names of VolumeSnapshotContents that say nothing but the uid of their
-// VolumeSnapshot, by which they are found.
-const madeOfUID = "snapcontent-"
+// VolumeSnapshot, by which they are found; groupMadeOfUID is that of VolumeGroupSnapshotContents.
+const (
+	madeOfUID      = "snapcontent-"
+	groupMadeOfUID = "groupsnapcontent-"
+)
 
 // attachmentHash matches the names that the attach-detach controller gives VolumeAttachments: a
 // hash of the handle, the driver and the node. By it the controller recognizes its own.
@@ -139,8 +145,9 @@ func HideNames(items []map[string]any) []map[string]any {
 	words := map[string]string{}
 	counts := map[string]int{}
 	note := func(kind, name string) {
-		if name == "" || words[name] != "" || slices.Contains(publicNames, name) ||
-			strings.HasPrefix(name, madeOfUID) || explain.IsSidecar(name) || attachmentHash.MatchString(name) {
+		if name == "" || words[name] != "" || slices.Contains(publicNames, name) || explain.IsSidecar(name) ||
+			strings.HasPrefix(name, madeOfUID) || strings.HasPrefix(name, groupMadeOfUID) ||
+			attachmentHash.MatchString(name) {
 			return
 		}
 		counts[kind]++
@@ -168,6 +175,7 @@ func HideNames(items []map[string]any) []map[string]any {
 		redactFree(item)
 		labels.hideIn(item)
 	}
+	noteDerived(items, words)
 	phrases := newPhrases(words)
 	hide := func(text string) string {
 		if word, ok := words[text]; ok {
@@ -179,100 +187,6 @@ func HideNames(items []map[string]any) []map[string]any {
 		items[i], _ = mapStrings(items[i], hide).(map[string]any)
 	}
 	return items
-}
-
-// hiddenKinds are those whose names tell of the owner of a cluster.
-var hiddenKinds = map[string]bool{
-	"PersistentVolumeClaim": true, "PersistentVolume": true, "Pod": true, "Node": true, "Namespace": true,
-	"Secret":         true,
-	"VolumeSnapshot": true, "VolumeSnapshotContent": true, "ResourceQuota": true, "VolumeAttachment": true,
-	"CSIStorageCapacity": true,
-	"ReferenceGrant":     true, "Deployment": true, "StatefulSet": true, "DaemonSet": true, "ReplicaSet": true,
-}
-
-// keptKinds are those whose names stay where an object refers to them.
-var keptKinds = map[string]bool{
-	"StorageClass": true, "VolumeAttributesClass": true, "VolumeSnapshotClass": true, "CSIDriver": true, "Lease": true,
-}
-
-// referenceFields are fields that name an object of a kind which may not be in the dump any more.
-var referenceFields = map[string]string{
-	"volumeName": "PersistentVolume", "persistentVolumeName": "PersistentVolume", "claimName": "PersistentVolumeClaim",
-	"persistentVolumeClaimName": "PersistentVolumeClaim", "nodeName": "Node", "host": "Node", "nodeID": "Node",
-	"secretName": "Secret", "volumeSnapshotName": "VolumeSnapshot", "volumeHandle": "Handle",
-	"snapshotHandle": "Handle",
-	"generateName":   "Name", "serviceAccountName": "ServiceAccount", "serviceAccount": "ServiceAccount",
-	"reportingInstance": "Name",
-	"holderIdentity":    "Holder", "kubernetes.io/hostname": "Node", "hostname": "Node", "subdomain": "Name",
-	"boundVolumeSnapshotContentName": "VolumeSnapshotContent", "volumeSnapshotContentName": "VolumeSnapshotContent",
-}
-
-// noteReferences notes the names that an object refers to: those of deleted objects are in events,
-// claimRefs and owner references alone.
-func noteReferences(value any, note func(kind, name string)) {
-	switch v := value.(type) {
-	case []any:
-		for _, inner := range v {
-			noteReferences(inner, note)
-		}
-	case map[string]any:
-		kind, _ := v["kind"].(string)
-		name, _ := v["name"].(string)
-		if kind != "" && !keptKinds[kind] {
-			note(kind, name)
-		}
-		namespace, _ := v["namespace"].(string)
-		note("Namespace", namespace)
-		for field, inner := range v {
-			text, isText := inner.(string)
-			switch of := referencedKind(field); {
-			case isText && of != "":
-				if !strings.Contains(text, "${") { // a template of a class
-					note(of, text)
-				}
-			case strings.HasSuffix(field, "SecretRef"):
-				if ref, ok := inner.(map[string]any); ok {
-					secret, _ := ref["name"].(string)
-					note("Secret", secret)
-				}
-			default:
-				noteParts(field, inner, note)
-				noteReferences(inner, note)
-			}
-		}
-	}
-}
-
-// partsOfPods are lists of a pod whose entries have names.
-var partsOfPods = map[string]string{
-	"volumes": "PodVolume", "containers": "Container", "initContainers": "Container",
-	"containerStatuses": "Container", "initContainerStatuses": "Container",
-}
-
-func noteParts(field string, value any, note func(kind, name string)) {
-	list, isList := value.([]any)
-	if of := partsOfPods[field]; isList && of != "" {
-		for _, inner := range list {
-			part, _ := inner.(map[string]any)
-			if name, _ := part["name"].(string); explain.SidecarImage(name) == "" {
-				note(of, name)
-			}
-		}
-	}
-}
-
-// referencedKind returns the kind that a field, an annotation or a parameter of a class names;
-// empty for none.
-func referencedKind(field string) string {
-	switch {
-	case strings.HasSuffix(field, "secret-name"):
-		return "Secret"
-	case strings.HasSuffix(field, "secret-namespace"):
-		return "Namespace"
-	case strings.HasSuffix(field, "/selected-node"):
-		return "Node"
-	}
-	return referenceFields[field]
 }
 
 const redacted = "redacted"

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -65,7 +66,8 @@ func objectsOf(c *explain.Cluster) []client.Object {
 	all := slices.Concat(
 		objects(c.Claims), objects(c.Volumes), objects(c.Classes), objects(c.AttributesClasses), objects(c.Nodes),
 		objects(c.CSINodes), objects(c.CSIDrivers), objects(c.Attachments), objects(c.Namespaces), objects(c.Pods),
-		objects(c.Snapshots), objects(c.Contents), objects(c.SnapshotClasses),
+		objects(c.Snapshots), objects(c.Contents), objects(c.SnapshotClasses), objects(c.GroupSnapshots),
+		objects(c.GroupContents), objects(c.GroupClasses),
 	)
 	for _, grant := range c.Grants {
 		if o, ok := grant.(client.Object); ok {
@@ -251,6 +253,24 @@ func (g gatherer) Content(
 		func(from kube.Readers) (snapshotting.ContentSnapshot, error) {
 			return snapshot.GatherContent(context.Background(), from.Live, content, o)
 		})
+}
+
+// Group implements [explain.Gatherer].
+func (g gatherer) Group(key types.NamespacedName) (snapshotting.Group, []explain.Kind, error) {
+	d := g.with("group", append(snapshot.Indexes(), snapshot.GroupIndexes()...)...)
+	return gather(g, d, func(from kube.Readers) (snapshotting.Group, error) {
+		return snapshot.GatherGroup(context.Background(), from, key, snapshot.GroupMemory{})
+	})
+}
+
+// GroupContent implements [explain.Gatherer].
+func (g gatherer) GroupContent(
+	content *groupv1.VolumeGroupSnapshotContent, o snapshotting.GroupContentSettings,
+) (snapshotting.Content, []explain.Kind, error) {
+	d := g.with("group", append(snapshot.Indexes(), snapshot.GroupIndexes()...)...)
+	return gather(g, d, func(from kube.Readers) (snapshotting.Content, error) {
+		return snapshot.GatherGroupContent(context.Background(), from.Live, content, o)
+	})
 }
 
 // noting is a dump that notes which of the kinds that are asked for were not read.

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	explain "github.com/purser-csi/purser/internal/explain/rules"
+	"github.com/purser-csi/purser/internal/names"
 )
 
 // AnnDumpTime is the annotation on the List that `purser dump` writes: when the objects were read,
@@ -123,6 +124,10 @@ func (b *Builder) addContent(kind schema.GroupVersionKind, content map[string]an
 	if kind.Kind == "Secret" {
 		delete(content, "data")
 		delete(content, "stringData")
+	}
+	if kind.Group == names.GroupSnapshotGroup { // of any version; see olderGroups
+		kind.Version = groups.Version
+		content["apiVersion"] = groups.String()
 	}
 	if isGrant(kind) {
 		b.Add(&unstructured.Unstructured{Object: content})

@@ -16,12 +16,17 @@ import (
 
 // List reads every kind once. A kind that is not served or that may not be read is noted in the
 // cluster's Unread, and the rest is read all the same. With a namespace, a kind that may not be
-// read in the whole cluster is read in that namespace. Any other error is returned.
+// read in the whole cluster is read in that namespace. Any other error is returned. For objects of the
+// asked kinds, only what their explanation needs is read; without asked kinds, everything.
 func List(
-	ctx context.Context, reader client.Reader, namespace string, each func(client.Object),
+	ctx context.Context, reader client.Reader, namespace string, asked []explain.Kind, each func(client.Object),
 ) (map[explain.Kind]string, error) {
 	unread := map[explain.Kind]string{}
 	for _, k := range kinds {
+		if !k.isNeeded(asked) {
+			unread[k.name] = "they are not needed for the objects that were named"
+			continue
+		}
 		list := k.list()
 		err := reader.List(ctx, list)
 		if isUnserved(err) && k.older != nil {
@@ -65,10 +70,12 @@ func forEach(list client.ObjectList, each func(client.Object)) error {
 	})
 }
 
-// Read returns the objects of the API server.
-func Read(ctx context.Context, reader client.Reader, namespace string, now time.Time) (*explain.Cluster, error) {
+// Read returns the objects of the API server that [List] reads for the asked kinds.
+func Read(
+	ctx context.Context, reader client.Reader, namespace string, now time.Time, asked ...explain.Kind,
+) (*explain.Cluster, error) {
 	builder := NewBuilder(now)
-	unread, err := List(ctx, reader, namespace, builder.Add)
+	unread, err := List(ctx, reader, namespace, asked, builder.Add)
 	if err != nil {
 		return nil, err
 	}

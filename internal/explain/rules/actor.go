@@ -1,13 +1,10 @@
 package explain
 
 import (
-	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // What runs a component is found in this order:
@@ -16,65 +13,6 @@ import (
 //   - The workload with a container that has the name or the image of the component. Of several, the
 //     one that has the most parts of the driver's name in its own names, images and host paths.
 //   - Pods without a workload that have such a container: static pods of a control plane.
-
-// workload runs pods: a Deployment, StatefulSet, DaemonSet, or a ReplicaSet that no Deployment
-// owns.
-type workload struct {
-	ref    Ref
-	wanted int32 // pods
-	spec   *corev1.PodSpec
-	labels map[string]string
-	since  time.Time
-	failed string // message of the condition ReplicaFailure
-}
-
-func (c *Cluster) indexWorkloads() {
-	x := &c.index
-	x.workloads, x.podsOf = map[Ref]*workload{}, map[Ref][]*corev1.Pod{}
-	owners := map[Ref]Ref{}
-	add := func(kind Kind, o metav1.ObjectMeta, wanted int32, spec *corev1.PodSpec) *workload {
-		w := &workload{
-			ref: Ref{kind, o.Namespace, o.Name}, wanted: wanted, spec: spec, labels: o.Labels,
-			since: o.CreationTimestamp.Time,
-		}
-		x.workloads[w.ref] = w
-		return w
-	}
-	for _, o := range c.Deployments {
-		w := add(Deployment, o.ObjectMeta, derefOr(o.Spec.Replicas, 1), &o.Spec.Template.Spec)
-		for _, condition := range o.Status.Conditions {
-			if condition.Type == "ReplicaFailure" && condition.Status == corev1.ConditionTrue {
-				w.failed = condition.Message
-			}
-		}
-	}
-	for _, o := range c.StatefulSets {
-		add(StatefulSet, o.ObjectMeta, derefOr(o.Spec.Replicas, 1), &o.Spec.Template.Spec)
-	}
-	for _, o := range c.DaemonSets {
-		add(DaemonSet, o.ObjectMeta, o.Status.DesiredNumberScheduled, &o.Spec.Template.Spec)
-	}
-	for _, o := range c.ReplicaSets {
-		if owner := metav1.GetControllerOf(o); owner != nil {
-			owners[Ref{ReplicaSet, o.Namespace, o.Name}] = Ref{Kind(owner.Kind), o.Namespace, owner.Name}
-			continue
-		}
-		add(ReplicaSet, o.ObjectMeta, derefOr(o.Spec.Replicas, 1), &o.Spec.Template.Spec)
-	}
-	for _, pod := range c.Pods {
-		owner := metav1.GetControllerOf(pod)
-		if owner == nil {
-			continue
-		}
-		ref := Ref{Kind(owner.Kind), pod.Namespace, owner.Name}
-		if of, is := owners[ref]; is {
-			ref = of
-		} else if i := strings.LastIndex(ref.Name, "-"); ref.Kind == ReplicaSet && x.workloads[ref] == nil && i > 0 {
-			ref = Ref{Deployment, pod.Namespace, ref.Name[:i]} // the ReplicaSet was not read
-		}
-		x.podsOf[ref] = append(x.podsOf[ref], pod)
-	}
-}
 
 func derefOr[T any](value *T, or T) T {
 	if value == nil {
@@ -268,5 +206,3 @@ func distance(a, b string) int {
 	}
 	return row[len(b)]
 }
-
-func (w *workload) String() string { return fmt.Sprint(w.ref) }

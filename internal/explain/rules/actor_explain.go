@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/purser-csi/purser/internal/shell"
 	"github.com/purser-csi/purser/internal/verdict"
@@ -128,79 +127,6 @@ func isPodReady(pod *corev1.Pod) bool {
 
 func readyEvidence(pod *corev1.Pod) Evidence {
 	return Evidence{podRef(pod), "status.conditions[Ready]", "not True; the pod is " + podState(pod), "True"}
-}
-
-// explainWorkload says why a workload has no pod that is ready, and of a DaemonSet which pod is
-// not.
-func (c *Cluster) explainWorkload(w *workload) Report {
-	pods := slices.Clone(c.index.podsOf[w.ref])
-	ready := slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !isPodReady(pod) })
-	report := Report{
-		Object:  w.ref,
-		Summary: fmt.Sprintf("%d pods are wanted, %d exist, %d are ready", w.wanted, len(pods), len(ready)),
-		Next:    "its pods are ready",
-	}
-	f := Finding{Object: w.ref, Cause: w.ref, Actor: Administrator}
-	describe := shell.Command("kubectl describe %s %s", w.ref.Kind.Short(), w.ref.Name).In(w.ref.Namespace)
-	switch {
-	case c.lacks(Pod):
-	case w.wanted == 0 && w.ref.Kind == DaemonSet:
-		f.Reason, f.WaitsFor = verdict.WorkloadPodsMissing, "a node that its node selector and tolerations allow: "+
-			"there is none"
-		f.Evidence = []Evidence{{
-			w.ref, "spec.template.spec.nodeSelector", labels.FormatLabels(w.spec.NodeSelector), "labels of a node",
-		}}
-		f.Fix = []Step{{Text: "Correct the node selector of the DaemonSet, or label the nodes", Command: describe}}
-		report.Findings = []Finding{f}
-	case w.wanted == 0:
-		f.Reason, f.WaitsFor = verdict.WorkloadScaledDown, "replicas: it is scaled to 0"
-		f.Evidence = []Evidence{{w.ref, "spec.replicas", "0", "1 or more"}}
-		f.Fix = []Step{{
-			Text: "Scale it up again",
-			Command: shell.Command("kubectl scale %s %s --replicas=1", w.ref.Kind.Short(), w.ref.Name).In(
-				w.ref.Namespace,
-			),
-		}}
-		report.Findings = []Finding{f}
-	case len(pods) == 0:
-		f.Reason, f.WaitsFor = verdict.WorkloadPodsMissing, fmt.Sprintf("its %d pods, none of which exists", w.wanted)
-		f.Evidence = []Evidence{{w.ref, "spec.replicas", fmt.Sprint(w.wanted), "as many pods"}}
-		f.Fix = []Step{{
-			Text: "Read why its pods cannot be created: its events, and those of its ReplicaSet", Command: describe,
-		}}
-		if w.failed != "" {
-			f.WaitsFor = "its pods to be accepted by the API server, which refuses them: " + quote(firstLine(w.failed))
-			f.Evidence = append(f.Evidence, Evidence{
-				w.ref, "status.conditions[ReplicaFailure].message", w.failed, "absent",
-			})
-		}
-		report.Findings = []Finding{f}
-	case len(ready) == 0 || w.ref.Kind == DaemonSet && len(ready) < len(pods):
-		slices.SortStableFunc(pods, func(a, b *corev1.Pod) int {
-			return b.CreationTimestamp.Compare(a.CreationTimestamp.Time)
-		})
-		pod := pods[slices.IndexFunc(pods, func(pod *corev1.Pod) bool { return !isPodReady(pod) })]
-		f.Reason, f.Cause = verdict.WorkloadNotReady, podRef(pod)
-		f.WaitsFor = fmt.Sprintf("pod %s to be ready", pod.Name)
-		f.Evidence = []Evidence{readyEvidence(pod)}
-		f.Fix = []Step{{
-			Text:    "Read the events and the conditions of the pod",
-			Command: shell.Command("kubectl -n %s describe pod %s", pod.Namespace, pod.Name),
-		}}
-		report.Findings = []Finding{f}
-	}
-	return c.finish(report, Pod, w.ref.Kind)
-}
-
-// workload shows a workload with its pods.
-func (w *walk) workload(of *workload) Branch {
-	b := w.branch(w.explainWorkload(of), fmt.Sprintf("%d pods wanted", of.wanted), of.since)
-	for _, pod := range w.index.podsOf[of.ref] {
-		if w.first(podRef(pod)) {
-			b.Children = append(b.Children, w.pod(pod))
-		}
-	}
-	return b
 }
 
 // readLog gives a finding about a call that a driver does not answer the command for the driver's

@@ -53,6 +53,8 @@ var followed = map[verdict.Reason]bool{
 	verdict.DriverNotRegistered:   true,
 	verdict.DriverSlow:            true,
 	verdict.AttachUnderWay:        true,
+	verdict.WebhookUnreachable:    true,
+	verdict.GroupMemberNotReady:   true,
 }
 
 // toTheRoot follows the findings of a report. A cause that several of them end in is given once.

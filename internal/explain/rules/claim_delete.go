@@ -33,6 +33,10 @@ var finalizerHolders = map[string]string{
 		"is being restored from the snapshot",
 	"snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection": "the csi-snapshotter of the driver, " +
 		"when the snapshot is deleted on the backend",
+	names.FinalizerGroupSnapshot: "the snapshot-controller, when the content of the group is gone",
+	names.FinalizerGroupContent: "the csi-snapshotter of the driver, when the snapshots of the group are deleted on the " +
+		"backend",
+	names.FinalizerSnapshotInGroup: "the snapshot-controller, when the group of the snapshot is gone",
 }
 
 // holderOf returns who takes a finalizer off; "" if it is not one of the volume plane.

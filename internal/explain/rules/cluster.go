@@ -5,8 +5,10 @@ import (
 	"strings"
 	"time"
 
+	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -44,6 +46,11 @@ const (
 	StatefulSet     Kind = "StatefulSet"
 	DaemonSet       Kind = "DaemonSet"
 	ReplicaSet      Kind = "ReplicaSet"
+	Job             Kind = "Job"
+	LimitRange      Kind = "LimitRange"
+	GroupSnapshot   Kind = "VolumeGroupSnapshot"
+	GroupContent    Kind = "VolumeGroupSnapshotContent"
+	GroupClass      Kind = "VolumeGroupSnapshotClass"
 )
 
 var shortNames = map[Kind]string{
@@ -54,7 +61,8 @@ var shortNames = map[Kind]string{
 	Quota: "resourcequota", Secret: "secret", Snapshot: "volumesnapshot", Content: "volumesnapshotcontent",
 	SnapshotClass: "volumesnapshotclass",
 	Grant:         "referencegrant", Deployment: "deployment", StatefulSet: "statefulset", DaemonSet: "daemonset",
-	ReplicaSet: "replicaset",
+	ReplicaSet: "replicaset", Job: "job", LimitRange: "limitrange", GroupSnapshot: "volumegroupsnapshot",
+	GroupContent: "volumegroupsnapshotcontent", GroupClass: "volumegroupsnapshotclass",
 }
 
 // Short returns the name that kubectl takes for the kind.
@@ -74,7 +82,12 @@ func (k Kind) plural() string {
 
 // IsNamespaced reports whether objects of a kind that can be asked about are in namespaces.
 func (k Kind) IsNamespaced() bool {
-	return slices.Contains([]Kind{Claim, Pod, Snapshot, Deployment, StatefulSet, DaemonSet, ReplicaSet}, k)
+	return k.isWorkload() || slices.Contains([]Kind{Claim, Pod, Snapshot, GroupSnapshot, Lease, Secret}, k)
+}
+
+// isWorkload reports whether objects of the kind create pods.
+func (k Kind) isWorkload() bool {
+	return slices.Contains([]Kind{Deployment, StatefulSet, DaemonSet, ReplicaSet, Job}, k)
 }
 
 // Cluster has the objects of the API server at one time, as far as they were read. Its objects must
@@ -105,6 +118,11 @@ type Cluster struct {
 	StatefulSets      []*appsv1.StatefulSet
 	DaemonSets        []*appsv1.DaemonSet
 	ReplicaSets       []*appsv1.ReplicaSet
+	Jobs              []*batchv1.Job
+	LimitRanges       []*corev1.LimitRange
+	GroupSnapshots    []*groupv1.VolumeGroupSnapshot
+	GroupContents     []*groupv1.VolumeGroupSnapshotContent
+	GroupClasses      []*groupv1.VolumeGroupSnapshotClass
 
 	// Unread are the kinds that were not read, with the cause: not served, forbidden, not in the
 	// dump. Nothing follows from the absence of an object of these kinds.
@@ -132,12 +150,18 @@ type index struct {
 	attachments   map[string][]*storagev1.VolumeAttachment // by PersistentVolume
 	attachedTo    map[string][]*storagev1.VolumeAttachment // by node
 	events        map[Ref][]*corev1.Event
+	refusals      map[Ref][]*corev1.Event // by the object that was wished for
 	secrets       map[types.NamespacedName]bool
 	namespaces    map[string]*corev1.Namespace
 	snapshots     map[types.NamespacedName]*snapshotv1.VolumeSnapshot
 	contents      map[string]*snapshotv1.VolumeSnapshotContent
 	snapshotClass map[string]*snapshotv1.VolumeSnapshotClass
+	groups        map[types.NamespacedName]*groupv1.VolumeGroupSnapshot
+	groupContents map[string]*groupv1.VolumeGroupSnapshotContent
+	groupClasses  map[string]*groupv1.VolumeGroupSnapshotClass
+	leases        map[types.NamespacedName]*coordinationv1.Lease
 	workloads     map[Ref]*workload
+	revisions     map[Ref]*workload     // ReplicaSets of Deployments
 	podsOf        map[Ref][]*corev1.Pod // pods by their workload
 }
 
@@ -155,6 +179,10 @@ func (c *Cluster) Prepare() *Cluster {
 	x.namespaces = byName(c.Namespaces)
 	x.contents = byName(c.Contents)
 	x.snapshotClass = byName(c.SnapshotClasses)
+	x.groups = byKey(c.GroupSnapshots)
+	x.groupContents = byName(c.GroupContents)
+	x.groupClasses = byName(c.GroupClasses)
+	x.leases = byKey(c.Leases)
 	x.users = map[types.NamespacedName][]*corev1.Pod{}
 	x.podsOn = map[string][]*corev1.Pod{}
 	for _, pod := range c.Pods {
@@ -184,6 +212,7 @@ func (c *Cluster) Prepare() *Cluster {
 		slices.SortFunc(events, func(a, b *corev1.Event) int { return eventTime(b).Compare(eventTime(a)) })
 	}
 	c.indexWorkloads()
+	c.indexRefusals()
 	x.secrets = map[types.NamespacedName]bool{}
 	for _, secret := range c.Secrets {
 		x.secrets[secret] = true

@@ -15,13 +15,10 @@ import (
 
 // Explainable are the kinds that [Cluster.Explain] takes.
 var Explainable = []Kind{
-	Claim, Volume, Pod, Attachment, Snapshot, Content, Node, Class, Namespace, Deployment, StatefulSet, DaemonSet,
-	ReplicaSet,
+	Claim, Volume, Pod, Attachment, Snapshot, Content, GroupSnapshot, GroupContent, Node, CSINode, CSIDriver, Class,
+	AttributesClass, SnapshotClass, GroupClass, Namespace, Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, Lease,
+	Secret,
 }
-
-// Explain answers about one object. An object that is not there, or a kind that was not read, gives
-// the state [Unknown].
-func (c *Cluster) Explain(ref Ref) Report { return c.toTheRoot(c.explain(ref)) }
 
 // explain answers about one object alone: what it waits for is not followed.
 func (c *Cluster) explain(ref Ref) Report {
@@ -44,8 +41,12 @@ func (c *Cluster) explain(ref Ref) Report {
 		report = about(c.index.nodes[ref.Name], c.explainNode)
 	case Class:
 		report = about(c.index.classes[ref.Name], c.explainClass)
-	case Deployment, StatefulSet, DaemonSet, ReplicaSet:
-		report = about(c.index.workloads[ref], c.explainWorkload)
+	case GroupSnapshot:
+		report = about(c.index.groups[key], c.explainGroup)
+	case GroupContent:
+		report = about(c.index.groupContents[ref.Name], c.explainGroupContent)
+	case Deployment, StatefulSet, DaemonSet, ReplicaSet, Job:
+		report = about(c.workloadOf(ref), c.explainWorkload)
 	case Namespace:
 		report = about(c.index.namespaces[ref.Name], c.explainNamespace)
 	default:
@@ -86,9 +87,12 @@ func (c *Cluster) absent(ref Ref) Report {
 // Stuck returns a report on each object that is not getting on, in one namespace, or in all if it
 // is empty. Cluster-scoped objects are left out of the answer for one namespace.
 func (c *Cluster) Stuck(namespace string) []Report {
-	all := slices.Concat(c.claimReports(), c.podReports(), c.quotaReports())
+	all := slices.Concat(c.claimReports(), c.podReports(), c.quotaReports(), c.refusedReports())
 	for _, s := range c.Snapshots {
 		all = append(all, c.explainSnapshot(s))
+	}
+	for _, g := range c.GroupSnapshots {
+		all = append(all, c.explainGroup(g))
 	}
 	all = slices.DeleteFunc(all, func(r Report) bool {
 		return r.State != Stuck || namespace != "" && r.Object.Namespace != namespace

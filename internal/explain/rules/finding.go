@@ -139,8 +139,19 @@ type Report struct {
 	Summary  string    `json:"summary"`            // one sentence: how it is
 	Next     string    `json:"next,omitempty"`     // the next step, if nothing is wrong
 	Findings []Finding `json:"findings,omitempty"` // in the order in which they bite
+	// Refused is the last wish that the API server refused, about an object that is well.
+	Refused *Finding `json:"refused,omitempty"`
+	// Users are the objects that name a class, a driver or a secret, or depend on a lease.
+	Users []Use `json:"users,omitempty"`
 	// Unread are the kinds that the input lacks and the answer depends on.
 	Unread []string `json:"unread,omitempty"`
+}
+
+// Use is an object that uses another one.
+type Use struct {
+	Object Ref `json:"object"`
+	// Waits is what it waits for because of the other object; empty where it does not wait.
+	Waits string `json:"waits,omitempty"`
 }
 
 // Group is one cause with all objects that wait for it.

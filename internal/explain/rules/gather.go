@@ -1,6 +1,7 @@
 package explain
 
 import (
+	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,4 +33,8 @@ type Gatherer interface {
 	Content(
 		*snapshotv1.VolumeSnapshotContent, snapshotting.ContentSettings,
 	) (s snapshotting.ContentSnapshot, unread []Kind, err error)
+	Group(types.NamespacedName) (s snapshotting.Group, unread []Kind, err error)
+	GroupContent(
+		*groupv1.VolumeGroupSnapshotContent, snapshotting.GroupContentSettings,
+	) (s snapshotting.Content, unread []Kind, err error)
 }

@@ -2,15 +2,10 @@ package explain
 
 import (
 	"fmt"
-	"regexp"
-	"slices"
-	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/purser-csi/purser/internal/shell"
-	"github.com/purser-csi/purser/internal/size"
 	"github.com/purser-csi/purser/internal/verdict"
 )
 
@@ -67,126 +62,4 @@ func (c *Cluster) namespaceReports(ns *corev1.Namespace) []Report {
 		Findings: append(findings, f),
 	}
 	return []Report{c.finish(report, Claim, Pod)}
-}
-
-// quotaReports finds controllers that cannot create a claim, or a pod with an ephemeral volume,
-// because of a quota. There is no object to explain but the event of the controller that was
-// refused.
-func (c *Cluster) quotaReports() []Report {
-	var all []Report
-	seen := map[Ref]bool{}
-	for _, event := range c.Events {
-		about := event.InvolvedObject
-		ref := Ref{Kind(about.Kind), about.Namespace, about.Name}
-		if seen[ref] || !strings.Contains(event.Message, "exceeded quota") || !mentionsStorage(event.Message) ||
-			c.olderThan(eventTime(event), quotaEventAge) || c.contradicted(ref, event) {
-			continue
-		}
-		name := quotaName(event.Message)
-		if !c.quotaIsFull(about.Namespace, name, event.Message) {
-			continue
-		}
-		seen[ref] = true
-		f := Finding{
-			Reason: verdict.QuotaExceeded, Object: ref, Cause: Ref{Quota, about.Namespace, name}, Actor: Administrator,
-			WaitsFor: fmt.Sprintf("room in ResourceQuota %q of namespace %q for its claim", name, about.Namespace),
-			Evidence: append([]Evidence{eventEvidence(event, c.Now)}, c.quotaEvidence(about.Namespace, name)...),
-			Fix: []Step{{
-				Text:    "Raise the quota, or delete claims that are not needed",
-				Command: shell.Command("kubectl -n %s describe resourcequota %s", about.Namespace, name),
-				Risk:    "deleting a claim deletes its data with policy Delete",
-			}},
-		}
-		all = append(all, c.finish(Report{
-			Object:   ref,
-			Summary:  "its claim was not admitted",
-			Findings: []Finding{f},
-		}, Quota))
-	}
-	return all
-}
-
-// quotaEventAge is how long a refusal counts: a controller that still tries repeats it.
-const quotaEventAge = 30 * time.Minute
-
-func mentionsStorage(message string) bool {
-	return strings.Contains(message, "requests.storage") || strings.Contains(message, "persistentvolumeclaims")
-}
-
-// quotaName reads the name out of "exceeded quota: NAME, requested: …".
-func quotaName(message string) string {
-	_, rest, _ := strings.Cut(message, "exceeded quota: ")
-	name, _, _ := strings.Cut(rest, ",")
-	return strings.TrimSpace(name)
-}
-
-// quotaOf returns the quota; nil if there is none of the name.
-func (c *Cluster) quotaOf(namespace, name string) *corev1.ResourceQuota {
-	for _, quota := range c.Quotas {
-		if quota.Namespace == namespace && quota.Name == name {
-			return quota
-		}
-	}
-	return nil
-}
-
-// quotaRequested finds the amounts in "requested: requests.storage=5Gi,persistentvolumeclaims=1,
-// used:".
-var quotaRequested = regexp.MustCompile(`requested: ([^ ]*?),? used: `)
-
-// quotaIsFull reports whether the quota that a refusal names exists and has no room for what the
-// refusal says was requested. It is true where the quotas were not read.
-func (c *Cluster) quotaIsFull(namespace, name, message string) bool {
-	if c.lacks(Quota) || c.NoneInDump[Quota] {
-		return true
-	}
-	quota := c.quotaOf(namespace, name)
-	if quota == nil {
-		return false
-	}
-	requested := map[corev1.ResourceName]int64{}
-	if found := quotaRequested.FindStringSubmatch(message); found != nil {
-		for item := range strings.SplitSeq(found[1], ",") {
-			key, text, _ := strings.Cut(item, "=")
-			amount, err := size.Parse(text)
-			if err != nil {
-				continue
-			}
-			if bytes, problem := size.Bytes(amount); problem == nil {
-				requested[corev1.ResourceName(key)] = bytes
-			}
-		}
-	}
-	for key, hard := range quota.Status.Hard {
-		if !mentionsStorage(string(key)) {
-			continue
-		}
-		amount, named := requested[key]
-		used, most := size.Sum(size.Clamp(quota.Status.Used[key]), amount), size.Clamp(hard)
-		if used > most || !named && used == most {
-			return true
-		}
-	}
-	return false
-}
-
-func (c *Cluster) quotaEvidence(namespace, name string) []Evidence {
-	quota := c.quotaOf(namespace, name)
-	if quota == nil {
-		return nil
-	}
-	var out []Evidence
-	for key, hard := range quota.Status.Hard {
-		if !mentionsStorage(string(key)) {
-			continue
-		}
-		used := quota.Status.Used[key]
-		out = append(out, Evidence{
-			Ref{Quota, namespace, name},
-			"status.used[" + string(key) + "]", used.String(),
-			"less than " + hard.String(),
-		})
-	}
-	slices.SortFunc(out, func(a, b Evidence) int { return strings.Compare(a.Field, b.Field) })
-	return out
 }

@@ -1,11 +1,13 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	binding "github.com/purser-csi/purser/internal/binder/rules"
@@ -21,6 +23,8 @@ func podRef(pod *corev1.Pod) Ref { return Ref{Pod, pod.Namespace, pod.Name} }
 type podVolume struct {
 	name  string // in the pod
 	claim types.NamespacedName
+	// template is that of the claim of an ephemeral volume; nil for another volume.
+	template *corev1.PersistentVolumeClaimTemplate
 }
 
 func podVolumes(pod *corev1.Pod) []podVolume {
@@ -31,12 +35,12 @@ func podVolumes(pod *corev1.Pod) []podVolume {
 			all = append(all, podVolume{v.Name, types.NamespacedName{
 				Namespace: pod.Namespace,
 				Name:      v.PersistentVolumeClaim.ClaimName,
-			}})
+			}, nil})
 		case v.Ephemeral != nil:
 			all = append(all, podVolume{v.Name, types.NamespacedName{
 				Namespace: pod.Namespace,
 				Name:      ephemeral.ClaimName(pod, v.Name),
-			}})
+			}, cmp.Or(v.Ephemeral.VolumeClaimTemplate, &corev1.PersistentVolumeClaimTemplate{})})
 		}
 	}
 	return all
@@ -119,6 +123,10 @@ func (c *Cluster) podClaims(pod *corev1.Pod) []Finding {
 			findings = append(findings, c.claimMissing(pod, volume))
 			continue
 		}
+		if volume.template != nil && !metav1.IsControlledBy(claim, pod) {
+			findings = append(findings, ephemeralTaken(pod, volume, claim))
+			continue
+		}
 		if claim.DeletionTimestamp != nil {
 			findings = append(findings, claimDeleting(pod, claim))
 			continue
@@ -146,6 +154,9 @@ func (c *Cluster) podClaims(pod *corev1.Pod) []Finding {
 }
 
 func (c *Cluster) claimMissing(pod *corev1.Pod, volume podVolume) Finding {
+	if volume.template != nil {
+		return c.ephemeralMissing(pod, volume)
+	}
 	f := Finding{
 		Reason: verdict.PodClaimMissing, Object: podRef(pod),
 		Cause: Ref{Claim, volume.claim.Namespace, volume.claim.Name}, Actor: User, Since: &pod.CreationTimestamp.Time,

@@ -31,6 +31,9 @@ func (c *Cluster) explainSnapshot(s *snapshotv1.VolumeSnapshot) Report {
 
 func (c *Cluster) snapshotPending(s *snapshotv1.VolumeSnapshot) Finding {
 	f := findingAbout(snapshotRef(s), &s.CreationTimestamp.Time)
+	if found, is := c.memberWaits(s, f); is {
+		return found
+	}
 	f, refused := c.snapshotRefused(s, f)
 	if refused {
 		return f

@@ -19,8 +19,19 @@ func (c *Cluster) Objects() (all []Object) {
 		listed(Claim, c.Claims), listed(Volume, c.Volumes), listed(Pod, c.Pods), listed(Attachment, c.Attachments),
 		listed(Snapshot, c.Snapshots), listed(Node, c.Nodes), listed(Class, c.Classes), listed(Namespace, c.Namespaces),
 		listed(Deployment, c.Deployments), listed(StatefulSet, c.StatefulSets), listed(DaemonSet, c.DaemonSets),
-		listed(ReplicaSet, c.ReplicaSets),
+		listed(ReplicaSet, c.ReplicaSets), listed(Job, c.Jobs), listed(Content, c.Contents),
+		listed(GroupSnapshot, c.GroupSnapshots), listed(GroupContent, c.GroupContents),
+		listed(CSINode, c.CSINodes), listed(CSIDriver, c.CSIDrivers), listed(AttributesClass, c.AttributesClasses),
+		listed(SnapshotClass, c.SnapshotClasses), listed(GroupClass, c.GroupClasses), listed(Lease, c.Leases),
+		c.listedSecrets(),
 	)
+}
+
+func (c *Cluster) listedSecrets() (all []Object) {
+	for _, name := range c.Secrets {
+		all = append(all, Object{Ref{Secret, name.Namespace, name.Name}, nil})
+	}
+	return all
 }
 
 func listed[T metav1.Object](kind Kind, objects []T) (all []Object) {

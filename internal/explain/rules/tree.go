@@ -44,16 +44,37 @@ func (c *Cluster) Tree(ref Ref) (root Branch, ok bool) {
 		found = branchOf(c.index.snapshots[key(ref)], w.snapshot)
 	case Attachment:
 		found = branchOf(c.attachmentNamed(ref.Name), w.attachment)
-	case Deployment, StatefulSet, DaemonSet, ReplicaSet:
-		found = branchOf(c.index.workloads[ref], w.workload)
+	case Deployment, StatefulSet, DaemonSet, ReplicaSet, Job:
+		found = branchOf(c.workloadOf(ref), w.workload)
 	case Namespace:
 		found = branchOf(c.index.namespaces[ref.Name], w.namespace)
 	default:
+		found = w.used(ref)
 	}
 	if found == nil {
 		return Branch{Object: ref}, false
 	}
 	return *found, true
+}
+
+// used shows what uses an object that has no branches of its own; nil for one that is not there.
+func (w *walk) used(ref Ref) *Branch {
+	report := w.Explain(ref)
+	if report.State == Unknown {
+		return nil
+	}
+	b := Branch{Object: ref, State: report.Summary}
+	if len(report.Findings) > 0 {
+		b.Wrong = "waits for " + firstLine(report.Findings[0].WaitsFor)
+	}
+	for _, user := range report.Users {
+		child := Branch{Object: user.Object, State: "uses it"}
+		if user.Waits != "" {
+			child.Wrong = "waits for " + firstLine(user.Waits)
+		}
+		b.Children = append(b.Children, child)
+	}
+	return &b
 }
 
 // branchOf returns nil for an object that is not there.

@@ -111,11 +111,21 @@ func newExplain(streams Streams) *cobra.Command {
 to do it. Without an object: a table of everything that is stuck, a line for
 each cause, and what is to be done about the first few.
 
-KIND is pvc, pv, pod, volumeattachment, volumesnapshot, node, storageclass,
-namespace, deployment, statefulset, daemonset or replicaset. It only reads. Exit
-codes: 0 not stuck, 1 stuck, 2 unknown; of several objects, the highest.`,
+KIND is pvc, pv, pod, volumeattachment, node, csinode, namespace, a snapshot or
+its content (volumesnapshot, volumesnapshotcontent, volumegroupsnapshot,
+volumegroupsnapshotcontent), a workload (deployment, statefulset, daemonset,
+replicaset, job: each pod and claim that it is short of), a class or a driver
+(storageclass, volumesnapshotclass, volumegroupsnapshotclass,
+volumeattributesclass, csidriver: what uses it, and what is stuck because of
+it), lease (what holds it) or secret (what names it; values are never read). Of
+an object that is not stuck it prints the last change that the API server
+refused. It only reads. Exit codes: 0 not stuck, 1 stuck, 2 unknown; of several
+objects, the highest.`,
 		Example: `  # why is this claim Pending?
   purser explain pvc/data -n shop
+
+  # why does this StatefulSet not get its pods or larger claims?
+  purser explain statefulset/db -n shop
 
   # everything that is stuck, from files that were sent
   purser explain --from must-gather/`,
@@ -193,7 +203,11 @@ func (o *explainOptions) answer(ctx context.Context, args []string) (Answer, err
 	case o.allNamespaces:
 		o.namespace = ""
 	}
-	cluster, namespace, err := o.read(ctx)
+	asked, err := kindsOf(args)
+	if err != nil {
+		return Answer{}, err
+	}
+	cluster, namespace, err := o.read(ctx, asked...)
 	if err != nil {
 		return Answer{}, err
 	}

@@ -12,10 +12,14 @@ import (
 	core "github.com/purser-csi/purser/internal/explain/rules"
 )
 
-// shownKinds are the words for the kinds that help, completion and errors name.
-var shownKinds = []string{
-	"pvc", "pv", "pod", "volumeattachment", "volumesnapshot", "node", "storageclass", "namespace", "deployment",
-	"statefulset", "daemonset", "replicaset",
+// shownKinds are the words for the kinds that completion and errors name.
+var shownKinds = shortNames(core.Explainable)
+
+func shortNames(kinds []core.Kind) (words []string) {
+	for _, kind := range kinds {
+		words = append(words, kind.Short())
+	}
+	return words
 }
 
 // parseRefs reads several KIND/NAME, or KIND and one or more NAME.
@@ -34,6 +38,18 @@ func parseRefs(args []string, namespace string) (refs []core.Ref, err error) {
 		}
 	}
 	return refs, nil
+}
+
+// kindsOf returns the kinds of the arguments; none without arguments.
+func kindsOf(args []string) (kinds []core.Kind, err error) {
+	if len(args) == 0 {
+		return nil, nil
+	}
+	refs, err := parseRefs(args, "")
+	for _, ref := range refs {
+		kinds = append(kinds, ref.Kind)
+	}
+	return kinds, err
 }
 
 // unknownKind names the kinds, and first the one that may be meant.

@@ -71,6 +71,7 @@ func (p *printer) report(r rules.Report) {
 		if r.Next != "" {
 			p.paragraph("  ", "Next: ", sentence(r.Next))
 		}
+		p.refused(r.Refused)
 	case rules.Unknown:
 		p.line("%s%s%s  cannot tell", s.bold, r.Object, s.off)
 		p.paragraph("  ", "", sentence(r.Summary))
@@ -88,7 +89,45 @@ func (p *printer) report(r rules.Report) {
 			p.finding(f)
 		}
 	}
+	p.users(r.Users)
 	p.unread(r.Unread)
+}
+
+// refused prints the last wish that the API server refused.
+func (p *printer) refused(f *rules.Finding) {
+	if f == nil {
+		return
+	}
+	p.line("")
+	since := ""
+	if f.Since != nil {
+		since = ", since " + f.Since.UTC().Format(time.RFC3339)
+	}
+	p.line("%sA change was refused%s%s", p.style.bold, since, p.style.off)
+	p.finding(*f)
+}
+
+// users prints what uses a class, a driver, a lease or a secret.
+func (p *printer) users(users []rules.Use) {
+	if len(users) == 0 {
+		return
+	}
+	p.line("")
+	for i, user := range users {
+		label := "              "
+		if i == 0 {
+			label = "Used by       "
+		}
+		text := user.Object.String()
+		if i == mostUsers {
+			p.line("%sand %d more", label, len(users)-mostUsers)
+			return
+		}
+		if user.Waits != "" {
+			text += ": waits for " + user.Waits
+		}
+		p.paragraph(label, "", text)
+	}
 }
 
 func (p *printer) unread(texts []string) {
@@ -185,6 +224,9 @@ func whoText(f rules.Finding) string {
 	}
 	return "no one: it goes on by itself"
 }
+
+// mostUsers is how many users of an object are named in a text.
+const mostUsers = 8
 
 // mostExplained is how many causes are explained behind the table, unless all are asked for.
 const mostExplained = 5

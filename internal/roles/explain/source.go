@@ -91,7 +91,7 @@ func (s *source) config() (*rest.Config, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("no cluster to read: %w; give --kubeconfig, or --from for a dump", err)
 	}
-	config.QPS, config.Burst = -1, -1 // some twenty requests in all
+	config.QPS, config.Burst = -1, -1 // some thirty requests in all
 	config.UserAgent = "purser-explain"
 	namespace, _, err := loader.Namespace()
 	return config, namespace, err
@@ -109,8 +109,9 @@ func (s *source) client() (client.Client, string, error) {
 	return c, namespace, nil
 }
 
-// read returns the cluster, and the namespace that objects without one are in.
-func (s *source) read(ctx context.Context) (*core.Cluster, string, error) {
+// read returns the cluster, and the namespace that objects without one are in. Of an API server it reads what
+// an explanation of objects of the asked kinds needs, and everything without asked kinds.
+func (s *source) read(ctx context.Context, asked ...core.Kind) (*core.Cluster, string, error) {
 	if len(s.from) > 0 {
 		builder, err := s.readDump()
 		if err != nil {
@@ -128,7 +129,7 @@ func (s *source) read(ctx context.Context) (*core.Cluster, string, error) {
 	if s.namespace != "" {
 		namespace = s.namespace
 	}
-	cluster, err := inventory.Read(ctx, reader, namespace, time.Now())
+	cluster, err := inventory.Read(ctx, reader, namespace, time.Now(), asked...)
 	return cluster, namespace, err
 }
 
@@ -225,7 +226,14 @@ var kindNames = map[string]core.Kind{
 	"ns":           core.Namespace, "namespace": core.Namespace, "deploy": core.Deployment,
 	"deployment": core.Deployment,
 	"sts":        core.StatefulSet, "statefulset": core.StatefulSet, "ds": core.DaemonSet, "daemonset": core.DaemonSet,
-	"rs": core.ReplicaSet, "replicaset": core.ReplicaSet,
+	"rs": core.ReplicaSet, "replicaset": core.ReplicaSet, "job": core.Job,
+	"csinode": core.CSINode, "csidriver": core.CSIDriver, "driver": core.CSIDriver,
+	"vac": core.AttributesClass, "volumeattributesclass": core.AttributesClass,
+	"volumesnapshotclass": core.SnapshotClass, "vsclass": core.SnapshotClass,
+	"vgs": core.GroupSnapshot, "volumegroupsnapshot": core.GroupSnapshot,
+	"vgsc": core.GroupContent, "volumegroupsnapshotcontent": core.GroupContent,
+	"vgsclass": core.GroupClass, "volumegroupsnapshotclass": core.GroupClass,
+	"lease": core.Lease, "secret": core.Secret,
 }
 
 // parseRef reads KIND/NAME, or KIND and NAME, in any spelling that kubectl takes: plural, with a
