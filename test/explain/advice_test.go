@@ -50,7 +50,7 @@ func TestAdviceIsAccepted(t *testing.T) {
 				continue
 			}
 			for _, o := range objects {
-				if slices.Contains(words, o.GetName()) && !slices.Contains(made, o) && o.GetKind() != "Namespace" {
+				if isNamedBy(words, objects, o) && !slices.Contains(made, o) && o.GetKind() != "Namespace" {
 					p.make(o.Object)
 					made = append(made, o)
 				}
@@ -68,6 +68,16 @@ func TestAdviceIsAccepted(t *testing.T) {
 	if tried < 40 {
 		t.Errorf("%d commands were tried", tried)
 	}
+}
+
+// isNamedBy reports whether a command names an object, or a claim of the class. What a claim may be changed
+// to depends on its class.
+func isNamedBy(words []string, objects []*unstructured.Unstructured, o *unstructured.Unstructured) bool {
+	return slices.Contains(words, o.GetName()) || o.GetKind() == "StorageClass" &&
+		slices.ContainsFunc(objects, func(claim *unstructured.Unstructured) bool {
+			class, _, _ := unstructured.NestedString(claim.Object, "spec", "storageClassName")
+			return claim.GetKind() == "PersistentVolumeClaim" && slices.Contains(words, claim.GetName()) && class == o.GetName()
+		})
 }
 
 func isChanging(word string) bool { return slices.Contains(changing, word) }
@@ -111,7 +121,9 @@ func (p adviceServer) objects(s situation, base []map[string]any) (all []*unstru
 		} {
 			unstructured.RemoveNestedField(item, "metadata", field)
 		}
-		delete(item, "status")
+		if o.GetKind() != "PersistentVolumeClaim" { // only a bound one can be expanded
+			delete(item, "status")
+		}
 		creatable(o)
 		all = append(all, o)
 	}
@@ -133,6 +145,13 @@ func creatable(o *unstructured.Unstructured) {
 		_ = unstructured.SetNestedSlice(
 			o.Object, []any{map[string]any{"name": "c", "image": "i"}}, "spec", "template", "spec", "containers",
 		)
+		for _, template := range templatesOf(o) {
+			_ = unstructured.SetNestedSlice(template, []any{"ReadWriteOnce"}, "spec", "accessModes")
+		}
+	case "Job":
+		unstructured.RemoveNestedField(o.Object, "spec", "template", "spec", "containers")
+		set([]any{map[string]any{"name": "c", "image": "i"}}, "spec", "template", "spec", "containers")
+		set("Never", "spec", "template", "spec", "restartPolicy")
 	case "Pod":
 		unstructured.RemoveNestedField(o.Object, "spec", "containers")
 		set([]any{map[string]any{"name": "c", "image": "i"}}, "spec", "containers")
@@ -147,11 +166,31 @@ func creatable(o *unstructured.Unstructured) {
 	}
 }
 
+// templatesOf are the volumeClaimTemplates of a StatefulSet.
+func templatesOf(o *unstructured.Unstructured) (all []map[string]any) {
+	list, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "volumeClaimTemplates")
+	entries, _ := list.([]any)
+	for _, entry := range entries {
+		if template, is := entry.(map[string]any); is {
+			all = append(all, template)
+		}
+	}
+	return all
+}
+
 func (p adviceServer) make(object map[string]any) {
 	p.Helper()
 	o := &unstructured.Unstructured{Object: object}
-	if err := p.api.Create(p.Context(), o.DeepCopy()); err != nil {
+	created := o.DeepCopy()
+	if err := p.api.Create(p.Context(), created); err != nil {
 		p.Logf("not made: %s %s: %v", o.GetKind(), o.GetName(), err)
+		return
+	}
+	if status, has := object["status"]; has {
+		created.Object["status"] = status
+		if err := p.api.Status().Update(p.Context(), created); err != nil {
+			p.Logf("without its status: %s %s: %v", o.GetKind(), o.GetName(), err)
+		}
 	}
 }
 

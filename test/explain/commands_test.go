@@ -54,6 +54,9 @@ func TestCommandsWithHostileNames(t *testing.T) {
 					compared++
 					continue
 				}
+				if err == nil && s.Derived && !slices.ContainsFunc(words, isPartOfHostile(names)) {
+					continue
+				}
 				t.Errorf("%s, %s: %s: words %q, %v; with harmless names %q", s.Name, kind, line, words, err, want)
 			}
 		}
@@ -76,6 +79,16 @@ func sameWord(names map[string]string) func(a, b string) bool {
 			}
 		}
 		return false
+	}
+}
+
+// isPartOfHostile reports whether a word has a part of a hostile name, and not all of it.
+func isPartOfHostile(names map[string]string) func(word string) bool {
+	return func(word string) bool {
+		for _, to := range names {
+			word = strings.ReplaceAll(word, printable.Line(to), "")
+		}
+		return strings.ContainsAny(word, ";|$`*&") || strings.Contains(word, "evil") || word == "--all" || word == "-rf"
 	}
 }
 
@@ -103,7 +116,7 @@ func commandsOf(t *testing.T, s situation, base []map[string]any, object, namesp
 
 // namesOf returns the hostile names for those that the objects have and refer to. Names of drivers, of
 // leases and of their namespace stay, which select what a component is, and those that a controller makes
-// and a text has: of attachments and secrets.
+// and a text has: of attachments, secrets, quotas and limits.
 func namesOf(objects []map[string]any, change func(string) string) map[string]string {
 	names := map[string]string{}
 	note := func(value any) {
@@ -129,7 +142,7 @@ func namesOf(objects []map[string]any, change func(string) string) map[string]st
 		}
 	}
 	for _, o := range objects {
-		if kind := fmt.Sprint(o["kind"]); kind != "Lease" && kind != "CSIDriver" && kind != "Secret" {
+		if kind := fmt.Sprint(o["kind"]); !slices.Contains([]string{"Lease", "CSIDriver", "Secret", "ResourceQuota", "LimitRange"}, kind) {
 			metadata, _ := o["metadata"].(map[string]any)
 			note(metadata["name"])
 		}
@@ -165,6 +178,9 @@ func renamed(value any, names map[string]string) any {
 			case "kind", "apiVersion", "phase", "message", "reason", "component", "driver", "provisioner":
 				out[field] = inner
 			default:
+				if class, rest, is := strings.Cut(field, ".storageclass."); is { // of a quota
+					field = names[class] + ".storageclass." + rest
+				}
 				out[field] = renamed(inner, names)
 			}
 		}

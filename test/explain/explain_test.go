@@ -40,6 +40,7 @@ type situation struct {
 	Chain   []string         `json:"chain"` // the objects from the first to the last that waits
 	Refused verdict.Reason   `json:"refused"` // of the last wish about an object that is well, which the other fields are then about
 	Users   []string         `json:"users"`   // the first of the objects that use it
+	Derived bool             `json:"derived"` // names are parts of other names or of a message: with others the answer is another
 	Objects []map[string]any `json:"objects"`
 }
 
@@ -191,7 +192,7 @@ func TestSituations(t *testing.T) {
 		}
 	}
 	t.Logf("%d situations, %d of them without an event, %d with a chain", len(all), withoutEvent, chains)
-	if len(all) < 190 || withoutEvent < 120 || chains < 45 {
+	if len(all) < 245 || withoutEvent < 180 || chains < 65 {
 		t.Error("there were more")
 	}
 }

@@ -167,6 +167,10 @@ func HideNames(items []map[string]any) []map[string]any {
 		}
 		if kind == "Event" { // its name is that of its object, a dot and a number
 			note(kind, name)
+			message, _ := item["message"].(string)
+			for _, wished := range explain.WishedIn(message) {
+				note(string(wished.Kind), wished.Name)
+			}
 		}
 	}
 	labels := newLabels()
@@ -336,7 +340,7 @@ func replaceWords(text string, words map[string]string) string {
 		if word, ok := words[trimmed]; ok {
 			b.WriteString(word + token[len(trimmed):])
 		} else {
-			b.WriteString(token)
+			b.WriteString(hideService(token, words))
 		}
 		start = -1
 	}

@@ -77,3 +77,21 @@ func listAt(of map[string]any, fields ...string) (all []map[string]any) {
 	}
 	return all
 }
+
+// hideService replaces the name and the namespace in the host name of a service, such as that of a webhook in
+// the message of an event. Services are not read; the name of one often begins with that of its workload.
+func hideService(token string, words map[string]string) string {
+	parts := strings.Split(token, ".")
+	if len(parts) < 3 || parts[2] != "svc" {
+		return token
+	}
+	longest := ""
+	for name := range words {
+		if strings.HasPrefix(parts[0], name) && len(name) > len(longest) {
+			longest = name
+		}
+	}
+	parts[0] = cmp.Or(words[longest], "service")
+	parts[1] = cmp.Or(words[parts[1]], parts[1])
+	return strings.Join(parts, ".")
+}

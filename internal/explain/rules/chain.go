@@ -131,9 +131,17 @@ func (c *Cluster) circle(f Finding, chain []Link, again Ref) Finding {
 	for _, link := range chain[from:] {
 		names = append(names, link.Object.String())
 	}
-	f.Reason, f.Actor, f.Cause, f.Chain = verdict.WaitsInCircle, User, again, chain
+	f.Actor, f.Cause, f.Chain = User, again, chain
 	f.WaitsFor = fmt.Sprintf("itself: %s waits for %s", strings.Join(names, " waits for "), again)
 	f.Decision, f.Words, f.Event, f.Until = "", "", "", nil
+	if f.Reason == verdict.WebhookUnreachable {
+		f.Reason, f.Actor = verdict.WaitsInCircle, Administrator
+		f.Fix = append([]Step{{
+			Text: "The program serves the webhook that its own pods need: have the webhook leave out the program's namespace",
+		}}, f.Fix...)
+		return f
+	}
+	f.Reason = verdict.WaitsInCircle
 	f.Fix = []Step{{
 		Text: "None of them can go on before another one does. Delete one, and create it again with another source",
 	}}

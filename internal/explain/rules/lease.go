@@ -123,7 +123,7 @@ func (c *Cluster) leaseExpired(lease *coordinationv1.Lease, holder string, renew
 		if pod.Namespace == lease.Namespace && pod.Name != "" && strings.HasPrefix(holder, pod.Name) {
 			f.Evidence = append(f.Evidence, readyEvidence(pod))
 			if isPodReady(pod) {
-				f.Evidence[len(f.Evidence)-1].Value = "True"
+				f.Evidence[len(f.Evidence)-1].Value, f.Evidence[len(f.Evidence)-1].Wanted = "True", ""
 			} else {
 				f = f.about(podRef(pod))
 			}

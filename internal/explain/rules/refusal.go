@@ -34,24 +34,26 @@ var refusedKinds = map[string]Kind{
 	"daemonsets": DaemonSet, "daemonset": DaemonSet, "jobs": Job, "job": Job,
 }
 
+// WishedIn returns the kind and the name of each object that a message says was wished for and refused.
+func WishedIn(message string) (wished []Ref) {
+	for _, pattern := range []*regexp.Regexp{refusedObject, wishedObject} {
+		for _, found := range pattern.FindAllStringSubmatch(message, -1) {
+			ref := Ref{Kind: refusedKinds[strings.ToLower(found[1])], Name: found[2]}
+			if ref.Kind != "" && !slices.Contains(wished, ref) {
+				wished = append(wished, ref)
+			}
+		}
+	}
+	return wished
+}
+
 // indexRefusals finds the events with refusals by the object that was wished for, newest first.
 func (c *Cluster) indexRefusals() {
 	c.index.refusals = map[Ref][]*corev1.Event{}
 	for _, event := range c.Events {
-		seen := map[Ref]bool{}
-		note := func(found []string) {
-			kind, is := refusedKinds[strings.ToLower(found[1])]
-			ref := Ref{kind, event.InvolvedObject.Namespace, found[2]}
-			if is && !seen[ref] {
-				seen[ref] = true
-				c.index.refusals[ref] = append(c.index.refusals[ref], event)
-			}
-		}
-		for _, found := range refusedObject.FindAllStringSubmatch(event.Message, -1) {
-			note(found)
-		}
-		for _, found := range wishedObject.FindAllStringSubmatch(event.Message, -1) {
-			note(found)
+		for _, ref := range WishedIn(event.Message) {
+			ref.Namespace = event.InvolvedObject.Namespace
+			c.index.refusals[ref] = append(c.index.refusals[ref], event)
 		}
 	}
 	for _, events := range c.index.refusals {

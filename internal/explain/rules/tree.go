@@ -49,6 +49,8 @@ func (c *Cluster) Tree(ref Ref) (root Branch, ok bool) {
 	case Namespace:
 		found = branchOf(c.index.namespaces[ref.Name], w.namespace)
 	default:
+	}
+	if found == nil {
 		found = w.used(ref)
 	}
 	if found == nil {

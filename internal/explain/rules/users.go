@@ -15,8 +15,15 @@ import (
 // because of it, and about an object that is well which wish was refused last.
 func (c *Cluster) Explain(ref Ref) Report {
 	report := c.toTheRoot(c.explainAsked(ref))
-	if report.State == Well {
+	switch event := c.lastRefusal(ref); {
+	case report.State == Well:
 		report.Refused = c.lastWish(ref)
+	case report.State == Unknown && !c.lacks(ref.Kind) && event != nil:
+		if f, ok := c.refusedBy(event, Finding{Object: ref, Cause: ref}); ok {
+			report.Summary += "; the API server refused to create it"
+			report.Findings = []Finding{f}
+			report = c.toTheRoot(c.finish(report, Event))
+		}
 	}
 	return c.withUsers(report)
 }
@@ -128,6 +135,11 @@ func (c *Cluster) partsOf(ref Ref) []Ref {
 		}
 		if w := c.nodePlugin(ref.Name); w != nil {
 			parts = append(parts, w.ref)
+		}
+		for _, node := range c.CSINodes {
+			if !c.registered(node.Name, ref.Name) {
+				parts = append(parts, Ref{Kind: CSINode, Name: node.Name})
+			}
 		}
 		return parts
 	case Lease:

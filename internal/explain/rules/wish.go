@@ -103,7 +103,7 @@ func (c *Cluster) templateDiffers(
 	}}
 	if found, forbidden := c.expansionForbidden("", Finding{Object: claimRef(claim)}); forbidden {
 		f.Evidence = append(f.Evidence, found.Evidence...)
-		f.Fix = append(found.Fix, f.Fix...)
+		f.Fix = append(found.Fix, Step{Text: "Then expand each claim of the StatefulSet by hand", Risk: f.Fix[0].Risk})
 	}
 	return &f
 }

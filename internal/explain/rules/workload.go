@@ -154,7 +154,7 @@ func (c *Cluster) explainWorkload(w *workload) Report {
 	ready := slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !isPodReady(pod) })
 	report := Report{
 		Object:  w.ref,
-		Summary: fmt.Sprintf("%d pods are wanted, %d exist, %d are ready", w.wanted, len(pods), len(ready)),
+		Summary: fmt.Sprintf("pods: %d wanted, %d existing, %d ready", w.wanted, len(pods), len(ready)),
 		Next:    "its pods are ready",
 	}
 	f := Finding{Object: w.ref, Cause: w.ref, Actor: Administrator}
@@ -238,7 +238,7 @@ func unreadyPod(w *workload, pod *corev1.Pod) Finding {
 
 // workload shows a workload with its pods.
 func (w *walk) workload(of *workload) Branch {
-	b := w.branch(w.explainShortage(of), fmt.Sprintf("%d pods wanted", of.wanted), of.since)
+	b := w.branch(w.explainShortage(of), counted(int(of.wanted), "pod")+" wanted", of.since)
 	for _, pod := range w.index.podsOf[of.ref] {
 		if w.first(podRef(pod)) {
 			b.Children = append(b.Children, w.pod(pod))

@@ -45,16 +45,16 @@ func (c *Cluster) missingPods(w *workload) []Finding {
 		return nil
 	}
 	f := Finding{Object: w.ref, Cause: w.ref, Actor: Administrator}
-	what := fmt.Sprintf("%d of its %d pods, which do not exist", short, w.wanted)
-	if int(w.wanted) == short {
-		what = fmt.Sprintf("its %d pods, none of which exists", w.wanted)
-	}
+	what := fmt.Sprintf("%s to be created: there are %d of %d", counted(short, "pod"), int(w.wanted)-short, w.wanted)
 	f.Evidence = []Evidence{{w.ref, "spec.replicas", fmt.Sprint(w.wanted), "as many pods"}}
 	creators := append([]Ref{w.ref}, c.revisionsOf(w)...)
 	if found, by, is := c.creationRefused(w, creators, f); is {
 		found.Chain = []Link{{w.ref, what}}
 		if by != w.ref {
 			found.Chain = []Link{{w.ref, what}, {by, found.WaitsFor}}
+			if found.Cause == w.ref {
+				found.Cause = by
+			}
 		}
 		if found.Chain[len(found.Chain)-1].Object == w.ref {
 			found.Chain = nil

@@ -131,7 +131,8 @@ func TestSchemaIsDocumented(t *testing.T) {
 func TestSchemaIsStable(t *testing.T) {
 	want := map[reflect.Type]string{
 		reflect.TypeFor[Answer]():        "schema time reports groups unread unknown",
-		reflect.TypeFor[core.Report]():   "object state summary next findings unread",
+		reflect.TypeFor[core.Report]():   "object state summary next findings refused users unread",
+		reflect.TypeFor[core.Use]():      "object waits",
 		reflect.TypeFor[core.Finding]():  "reason object waitsFor decision words event cause evidence fix actor until since chain",
 		reflect.TypeFor[core.Group]():    "reason cause finding objects oldest normal",
 		reflect.TypeFor[core.Evidence](): "object field value wanted",
