@@ -134,7 +134,9 @@ func (g *groupGather) gatherSources(ctx context.Context, s *rules.Group) error {
 func (g *groupGather) gatherGroupClass(ctx context.Context, s *rules.Group) error {
 	if name := s.Snapshot.Spec.VolumeGroupSnapshotClassName; name != nil {
 		var err error
-		s.Class, err = kube.Get(ctx, g.from.Cached, types.NamespacedName{Name: *name}, &groupv1.VolumeGroupSnapshotClass{})
+		s.Class, err = kube.Get(
+			ctx, g.from.Cached, types.NamespacedName{Name: *name}, &groupv1.VolumeGroupSnapshotClass{},
+		)
 		return err
 	}
 	var all groupv1.VolumeGroupSnapshotClassList

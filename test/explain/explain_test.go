@@ -37,7 +37,7 @@ type situation struct {
 	Risk    string           `json:"risk"`     // part of a risk that is named
 	Proof   string           `json:"evidence"` // OBJECT FIELD of one piece of evidence
 	Actor   rules.Actor      `json:"actor"`
-	Chain   []string         `json:"chain"` // the objects from the first to the last that waits
+	Chain   []string         `json:"chain"`   // the objects from the first to the last that waits
 	Refused verdict.Reason   `json:"refused"` // of the last wish about an object that is well, which the other fields are then about
 	Users   []string         `json:"users"`   // the first of the objects that use it
 	Derived bool             `json:"derived"` // names are parts of other names or of a message: with others the answer is another

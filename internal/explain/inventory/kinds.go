@@ -203,7 +203,8 @@ var kinds = []kind{
 	{
 		explain.Job, batchv1.SchemeGroupVersion.WithResource("jobs"), true,
 		func() client.ObjectList { return &batchv1.JobList{} },
-		into(func(c *explain.Cluster) *[]*batchv1.Job { return &c.Jobs }), nil, []explain.Kind{explain.Job},
+		into(func(c *explain.Cluster) *[]*batchv1.Job { return &c.Jobs }), nil,
+		[]explain.Kind{explain.Job},
 	},
 	{
 		explain.LimitRange, core.WithResource("limitranges"), true,

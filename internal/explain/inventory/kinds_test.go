@@ -98,15 +98,15 @@ func TestHideDerivedNames(t *testing.T) {
 		{"kind": "Pod", "metadata": map[string]any{"name": "payroll-0"}, "spec": map[string]any{"volumes": []any{
 			map[string]any{"name": "cache", "ephemeral": map[string]any{}},
 		}}},
-		{"kind": "PersistentVolumeClaim", "metadata": map[string]any{"name": "ledger-payroll-0"}},
+		{"kind": "PersistentVolumeClaim", "metadata": map[string]any{"name": "books-payroll-0"}},
 		{"kind": "PersistentVolumeClaim", "metadata": map[string]any{"name": "payroll-0-cache"}},
 		{"kind": "StatefulSet", "metadata": map[string]any{"name": "payroll"}, "spec": map[string]any{
 			"replicas":             float64(2),
-			"volumeClaimTemplates": []any{map[string]any{"metadata": map[string]any{"name": "ledger"}}},
+			"volumeClaimTemplates": []any{map[string]any{"metadata": map[string]any{"name": "books"}}},
 		}},
 		{
 			"kind": "Event", "metadata": map[string]any{"name": "e"},
-			"message": `create Claim ledger-payroll-1 for Pod payroll-1 in StatefulSet payroll failed error: failed calling ` +
+			"message": `create Claim books-payroll-1 for Pod payroll-1 in StatefulSet payroll failed error: failed calling ` +
 				`webhook "w": Post "https://payroll-hook.secret.svc:443/x": persistentvolumeclaims "vault" is forbidden: no`,
 		},
 	}
@@ -115,7 +115,7 @@ func TestHideDerivedNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := string(text)
-	for _, name := range []string{"payroll", "ledger", "vault", "cache"} {
+	for _, name := range []string{"payroll", "books", "vault", "cache"} {
 		if strings.Contains(got, name) {
 			t.Errorf("%q is left in %s", name, got)
 		}

@@ -137,7 +137,8 @@ func (c *Cluster) circle(f Finding, chain []Link, again Ref) Finding {
 	if f.Reason == verdict.WebhookUnreachable {
 		f.Reason, f.Actor = verdict.WaitsInCircle, Administrator
 		f.Fix = append([]Step{{
-			Text: "The program serves the webhook that its own pods need: have the webhook leave out the program's namespace",
+			Text: "The program serves the webhook that its own pods need: have the webhook leave out the program's " +
+				"namespace",
 		}}, f.Fix...)
 		return f
 	}

@@ -34,8 +34,8 @@ var finalizerHolders = map[string]string{
 	"snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection": "the csi-snapshotter of the driver, " +
 		"when the snapshot is deleted on the backend",
 	names.FinalizerGroupSnapshot: "the snapshot-controller, when the content of the group is gone",
-	names.FinalizerGroupContent: "the csi-snapshotter of the driver, when the snapshots of the group are deleted on the " +
-		"backend",
+	names.FinalizerGroupContent: "the csi-snapshotter of the driver, when the snapshots of the group are deleted on " +
+		"the backend",
 	names.FinalizerSnapshotInGroup: "the snapshot-controller, when the group of the snapshot is gone",
 }
 

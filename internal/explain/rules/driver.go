@@ -86,7 +86,9 @@ func counted(n int, noun string) string {
 // explainCSINode says which drivers a node has, and how many volumes each may attach.
 func (c *Cluster) explainCSINode(csiNode *storagev1.CSINode) Report {
 	ref := Ref{Kind: CSINode, Name: csiNode.Name}
-	report := Report{Object: ref, Summary: "no driver is registered on the node", Next: "pods with their volumes can start here"}
+	report := Report{
+		Object: ref, Summary: "no driver is registered on the node", Next: "pods with their volumes can start here",
+	}
 	var texts []string
 	for _, d := range csiNode.Spec.Drivers {
 		limit, used := c.attachLimit(csiNode.Name, d.Name)
@@ -104,7 +106,8 @@ func (c *Cluster) explainCSINode(csiNode *storagev1.CSINode) Report {
 	node := c.index.nodes[csiNode.Name]
 	switch {
 	case node == nil && !c.lacks(Node):
-		f := findingAbout(ref, nil).about(Ref{Kind: Node, Name: csiNode.Name}).waits(verdict.NodeNotReady, Administrator,
+		f := findingAbout(ref, nil).about(Ref{Kind: Node, Name: csiNode.Name}).waits(verdict.NodeNotReady,
+			Administrator,
 			"node %s, which does not exist", csiNode.Name)
 		f.Evidence = []Evidence{c.nodeEvidence(csiNode.Name)}
 		f.Fix = []Step{{

@@ -81,7 +81,8 @@ func (c *Cluster) groupPending(g *groupv1.VolumeGroupSnapshot) Finding {
 		return c.groupSourceUnfit(g, s, why, f)
 	case verdict.GroupContentAbsent, verdict.GroupContentUnfit, verdict.GroupContentTaken:
 		name := snapshotting.GroupContentName(g)
-		return groupFinding(f, why, Ref{Kind: GroupContent, Name: name}, "the content that it names or is bound to", name,
+		return groupFinding(f, why, Ref{Kind: GroupContent, Name: name}, "the content that it names or is bound to",
+			name,
 			"a content that refers to this group")
 	case verdict.GroupInvalid:
 		return groupFinding(f, why, f.Object, "spec.source", why.Message, "a selector, or the name of a content")
@@ -98,7 +99,9 @@ func (c *Cluster) groupPending(g *groupv1.VolumeGroupSnapshot) Finding {
 
 // groupFinding is about a group that the snapshot-controller refuses, in the words of its decision.
 func groupFinding(f Finding, why verdict.Finding, cause Ref, field, value, wanted string) Finding {
-	f = f.about(cause).by(why, "").waits(why.Reason, Administrator, "what the snapshot-controller needs: %s", why.Message)
+	f = f.about(cause).by(why, "").waits(
+		why.Reason, Administrator, "what the snapshot-controller needs: %s", why.Message,
+	)
 	f.Evidence = []Evidence{{f.Object, field, value, wanted}}
 	f.Fix = []Step{{
 		Text:    verdict.Advice(why.Reason),
@@ -129,7 +132,8 @@ func (c *Cluster) groupSourceUnfit(
 		}
 		found.Cause = claimRef(claim)
 		found.Evidence = []Evidence{{
-			claimRef(claim), "status.phase", string(claim.Status.Phase), "Bound, as every claim that the selector selects",
+			claimRef(claim), "status.phase", string(claim.Status.Phase),
+			"Bound, as every claim that the selector selects",
 		}}
 		if claim.DeletionTimestamp == nil {
 			found.Reason = verdict.SnapshotSourceMissing // which is followed
@@ -141,7 +145,8 @@ func (c *Cluster) groupSourceUnfit(
 }
 
 func (c *Cluster) groupSilent(of component, f Finding) Finding {
-	f = f.about(Ref{Kind: Lease, Namespace: "kube-system", Name: of.lease}).waits(verdict.SnapshotterSilent, Administrator,
+	f = f.about(Ref{Kind: Lease, Namespace: "kube-system", Name: of.lease}).waits(verdict.SnapshotterSilent,
+		Administrator,
 		"%s, which shows no sign of life", of.name)
 	f.Evidence = c.leaseEvidence(of)
 	f.Fix = []Step{{
@@ -167,7 +172,8 @@ func (c *Cluster) groupTaking(content *groupv1.VolumeGroupSnapshotContent, f Fin
 		f = f.by(why, "").about(Ref{Kind: GroupClass, Name: class}).waits(why.Reason, Administrator,
 			"what the csi-snapshotter needs: %s", why.Message)
 		f.Evidence = append(f.Evidence, Evidence{
-			ref, "spec.volumeGroupSnapshotClassName", quoted(class), "a class that exists and whose parameters are valid",
+			ref, "spec.volumeGroupSnapshotClassName", quoted(class),
+			"a class that exists and whose parameters are valid",
 		})
 		f.Fix = []Step{{
 			Text: verdict.Advice(why.Reason), Command: shell.Command("kubectl get volumegroupsnapshotclass"),

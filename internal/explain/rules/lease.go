@@ -54,9 +54,9 @@ func (c *Cluster) explainLease(lease *coordinationv1.Lease) Report {
 	renewed := renewTime(lease)
 	holder := deref(lease.Spec.HolderIdentity)
 	report := Report{
-		Object: ref,
+		Object:  ref,
 		Summary: fmt.Sprintf("it is held by %s and was renewed %s ago", quoted(holder), age(c.Now.Sub(renewed))),
-		Next:   "its holder renews it in time",
+		Next:    "its holder renews it in time",
 	}
 	ended := holder == "" || c.Now.After(leaseEnd(lease))
 	components := c.componentsWith(lease.Name)
@@ -74,7 +74,9 @@ func (c *Cluster) explainLease(lease *coordinationv1.Lease) Report {
 		if ended && newest != nil && newest.Namespace != lease.Namespace && !c.Now.After(leaseEnd(newest)) {
 			report.Next = fmt.Sprintf("it is left over: %s renews the lease in namespace %s", of.name, newest.Namespace)
 		} else if ended {
-			f := findingAbout(ref, &renewed).waits(silentReason(of), Administrator, "%s, which shows no sign of life", of.name)
+			f := findingAbout(ref, &renewed).waits(
+				silentReason(of), Administrator, "%s, which shows no sign of life", of.name,
+			)
 			f.Evidence = c.leaseEvidence(of)
 			f.Fix = []Step{{Text: "See whether its pod runs", Command: "kubectl get pods -A"}}
 			report.Findings = []Finding{c.byRunner(of, f)}

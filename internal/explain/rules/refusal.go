@@ -15,7 +15,7 @@ import (
 
 // A refusal is a wish that the API server did not take: an object that a controller may not create, or a
 // change of one. The object that was wished for does not exist, or has nothing that shows the wish. So it is
-// read from events, whoever writes them about which object, and recomputed from quotas, limits and templates
+// read from events about any object, and recomputed from quotas, limits and templates
 // where the events have expired.
 
 // refusedObject finds the object that a message of the API server names, such as
@@ -177,7 +177,8 @@ func (c *Cluster) webhookUnreachable(message string, f Finding) (Finding, bool) 
 	service := found[1]
 	var server *workload
 	for ref, w := range c.index.workloads {
-		named := strings.HasPrefix(service, ref.Name) || strings.HasPrefix(ref.Name, strings.TrimSuffix(service, "-service"))
+		named := strings.HasPrefix(service, ref.Name) ||
+			strings.HasPrefix(ref.Name, strings.TrimSuffix(service, "-service"))
 		if ref.Namespace == found[2] && named && (server == nil || len(ref.Name) > len(server.ref.Name)) {
 			server = w
 		}
@@ -213,7 +214,8 @@ func (c *Cluster) podSecurity(message string, f Finding) (Finding, bool) {
 	if ns := c.index.namespaces[ref.Name]; ns != nil {
 		const label = "pod-security.kubernetes.io/enforce"
 		f.Evidence = append(f.Evidence, Evidence{
-			ref, "metadata.labels[" + label + "]", quoted(ns.Labels[label]), "a level that allows what the message names",
+			ref, "metadata.labels[" + label + "]", quoted(ns.Labels[label]),
+			"a level that allows what the message names",
 		})
 	}
 	f.Fix = []Step{

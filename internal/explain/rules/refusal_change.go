@@ -29,16 +29,19 @@ func (c *Cluster) expansionForbidden(_ string, f Finding) (Finding, bool) {
 		quoted(name))
 	field := Evidence{ref, "allowVolumeExpansion", "not true", "true"}
 	f.Fix = []Step{{
-		Text:    "If the driver can expand volumes, allow it; the field of a class can be changed. Then repeat the wish",
+		Text: "If the driver can expand volumes, allow it; the field of a class can be changed. Then repeat the " +
+			"wish",
 		Command: shell.Command(`kubectl patch storageclass %s -p '{"allowVolumeExpansion":true}'`, name),
 		Risk:    "all claims of the class may become larger",
 	}}
 	if class == nil {
 		f.Cause = claimRef(claim)
-		field = Evidence{claimRef(claim), "spec.storageClassName", className(claim), "a class that exists and allows expansion"}
+		field = Evidence{
+			claimRef(claim), "spec.storageClassName", className(claim), "a class that exists and allows expansion",
+		}
 		f.Fix = []Step{{
-			Text: "A volume that is made by hand cannot be expanded through its claim. Expand it on the backend, or copy " +
-				"the data to a claim with a class that allows expansion",
+			Text: "A volume that is made by hand cannot be expanded through its claim. Expand it on the backend, or " +
+				"copy the data to a claim with a class that allows expansion",
 		}}
 	}
 	f.Evidence = append(f.Evidence, field)
@@ -52,7 +55,8 @@ func (c *Cluster) shrinkForbidden(_ string, f Finding) (Finding, bool) {
 		return f, false
 	}
 	has := claim.Spec.Resources.Requests[corev1.ResourceStorage]
-	f = f.waits(verdict.ShrinkForbidden, User, "a wish that the API accepts: claim %s was to become smaller than its %s, and no volume can",
+	f = f.waits(verdict.ShrinkForbidden, User,
+		"a wish that the API accepts: claim %s was to become smaller than its %s, and no volume can",
 		claim.Name, has.String())
 	f.Evidence = append(f.Evidence, Evidence{
 		claimRef(claim), "spec.resources.requests.storage", has.String(), "the same or more in what manages the claim",
@@ -75,14 +79,15 @@ func (c *Cluster) claimImmutable(_ string, f Finding) (Finding, bool) {
 		return f, false
 	}
 	f = f.waits(verdict.ClaimImmutable, User,
-		"a wish that the API accepts: claim %s was to be changed in a field that is fixed from its creation on", claim.Name)
+		"a wish that the API accepts: claim %s was to be changed in a field that is fixed from its creation on",
+		claim.Name)
 	f.Evidence = append(f.Evidence,
 		Evidence{claimRef(claim), "spec.storageClassName", className(claim), "the same in what manages the claim"},
 		Evidence{claimRef(claim), "spec.volumeName", quoted(claim.Spec.VolumeName), "the same, or absent"})
 	f.Fix = []Step{
 		{
-			Text: "Write the class, the volume mode, the access modes and the volume of the claim as they are into what " +
-				"manages it; only the size and the attributes class can change",
+			Text: "Write the class, the volume mode, the access modes and the volume of the claim as they are into " +
+				"what manages it; only the size and the attributes class can change",
 			Command: shell.Command("kubectl -n %s get pvc %s -o yaml", claim.Namespace, claim.Name),
 		},
 		{Text: "If another class is needed, create another claim and copy the data"},
@@ -106,9 +111,12 @@ func (c *Cluster) templateImmutable(message string, f Finding) (Finding, bool) {
 	if strings.Contains(message, "spec.selector") {
 		what = "its selector"
 	}
-	f = f.waits(verdict.TemplateImmutable, User, "a wish that the API accepts: %s was to be changed in %s, which cannot be changed",
+	f = f.waits(verdict.TemplateImmutable, User,
+		"a wish that the API accepts: %s was to be changed in %s, which cannot be changed",
 		w, what)
-	f.Evidence = append(f.Evidence, Evidence{w.ref, "metadata.creationTimestamp", w.since.UTC().String(), "created again"})
+	f.Evidence = append(f.Evidence, Evidence{
+		w.ref, "metadata.creationTimestamp", w.since.UTC().String(), "created again",
+	})
 	f.Fix = c.templateSteps(w, message)
 	return f, true
 }

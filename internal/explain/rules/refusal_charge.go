@@ -181,7 +181,8 @@ func limitFinding(f Finding, of corev1.LimitType, bound string) Finding {
 	f.Cause = cause
 	f.Evidence = append(f.Evidence, Evidence{cause, "limits for a " + string(of), bound, "a request within it"})
 	f.Fix = []Step{{
-		Text:    "Ask for an amount within the limit. What a workload's template fixes needs the workload created again",
+		Text: "Ask for an amount within the limit. What a workload's template fixes needs the workload created " +
+			"again",
 		Command: shell.Command("kubectl -n %s describe limitrange", f.Object.Namespace),
 	}, {Text: "Or let the administrator of the namespace change the limit"}}
 	return f
@@ -200,9 +201,13 @@ func (c *Cluster) limitRefuses(spec *corev1.PersistentVolumeClaimSpec, f Finding
 			bound := ""
 			switch {
 			case hasMost && size.Compare(request, most) > 0:
-				bound = fmt.Sprintf("maximum storage per claim is %s, and %s is asked for", most.String(), request.String())
+				bound = fmt.Sprintf(
+					"maximum storage per claim is %s, and %s is asked for", most.String(), request.String(),
+				)
 			case hasLeast && size.Compare(request, least) < 0:
-				bound = fmt.Sprintf("minimum storage per claim is %s, and %s is asked for", least.String(), request.String())
+				bound = fmt.Sprintf(
+					"minimum storage per claim is %s, and %s is asked for", least.String(), request.String(),
+				)
 			default:
 				continue
 			}

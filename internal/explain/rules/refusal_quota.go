@@ -27,7 +27,8 @@ func (c *Cluster) quotaReports() []Report {
 		about := event.InvolvedObject
 		ref := Ref{Kind(about.Kind), about.Namespace, about.Name}
 		if seen[ref] || c.workloadOf(ref) != nil || !strings.Contains(event.Message, "exceeded quota") ||
-			!mentionsStorage(event.Message) || c.olderThan(eventTime(event), quotaEventAge) || c.contradicted(ref, event) {
+			!mentionsStorage(event.Message) || c.olderThan(eventTime(event), quotaEventAge) ||
+			c.contradicted(ref, event) {
 			continue
 		}
 		f, ok := c.quotaExceeded(event.Message, Finding{Object: ref, Evidence: []Evidence{eventEvidence(event, c.Now)}})

@@ -18,11 +18,11 @@ func TestWishedIn(t *testing.T) {
 		`create Claim d-0 for Pod web-0 in StatefulSet web failed error: persistentvolumeclaims "d-0" is forbidden: no`: {
 			{Kind: Claim, Name: "d-0"},
 		},
-		`create Pod web-2 in StatefulSet web failed error: admission webhook "w" denied the request: no`:             {{Kind: Pod, Name: "web-2"}},
-		`cannot patch "v" with kind StatefulSet: StatefulSet.apps "v" is invalid: spec: Forbidden: updates`:          {{Kind: StatefulSet, Name: "v"}},
-		`updating resource failed: persistentvolumeclaims 'k-0' is forbidden: only dynamically provisioned pvc`:      {{Kind: Claim, Name: "k-0"}},
-		`secrets "s" is forbidden: User "u" cannot get resource "secrets"`:                                           nil,
-		`failed to provision volume with StorageClass "fast": rpc error: code = ResourceExhausted desc = no space`:   nil,
+		`create Pod web-2 in StatefulSet web failed error: admission webhook "w" denied the request: no`:              {{Kind: Pod, Name: "web-2"}},
+		`cannot patch "v" with kind StatefulSet: StatefulSet.apps "v" is invalid: spec: Forbidden: updates`:           {{Kind: StatefulSet, Name: "v"}},
+		`updating resource failed: persistentvolumeclaims 'k-0' is forbidden: only dynamically provisioned pvc`:       {{Kind: Claim, Name: "k-0"}},
+		`secrets "s" is forbidden: User "u" cannot get resource "secrets"`:                                            nil,
+		`failed to provision volume with StorageClass "fast": rpc error: code = ResourceExhausted desc = no space`:    nil,
 		`Error creating: Internal error occurred: failed calling webhook "w.example.com": Post "https://a.b.svc:443"`: nil,
 	} {
 		if got := WishedIn(message); !slices.Equal(got, want) {

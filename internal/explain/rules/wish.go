@@ -76,15 +76,17 @@ func (c *Cluster) templateDiffers(
 	f := Finding{Object: of, Cause: claimRef(claim), Since: &w.since}
 	field := "spec.volumeClaimTemplates[" + template.Name + "].spec."
 	if !isLarger {
-		f = f.waits(verdict.ClaimTemplateDiffers, User, "claims of class %q, which its template asks for: a claim that "+
-			"exists keeps its class, and %s has another", class, claim.Name)
+		f = f.waits(verdict.ClaimTemplateDiffers, User,
+			"claims of class %q, which its template asks for: a claim that "+
+				"exists keeps its class, and %s has another", class, claim.Name)
 		f.Evidence = []Evidence{
 			{w.ref, field + "storageClassName", class, ""},
 			{claimRef(claim), "spec.storageClassName", className(claim), class},
 		}
 		f.Fix = []Step{{
-			Text: "To move a replica to the other class, copy its data: scale down, create a claim of the class, copy, " +
-				"and give the new claim the name of the old one. Claims of new replicas get the class by themselves",
+			Text: "To move a replica to the other class, copy its data: scale down, create a claim of the class, " +
+				"copy, and give the new claim the name of the old one. Claims of new replicas get the class by " +
+				"themselves",
 			Command: shell.Command("kubectl -n %s get pvc", claim.Namespace),
 		}}
 		return &f

@@ -203,8 +203,10 @@ func scaledDown(w *workload, f Finding) Finding {
 		f.WaitsFor = "a user who resumes it: it is suspended, or all its pods have done their work"
 		f.Evidence = []Evidence{{w.ref, "spec.suspend", "true, or no completions are left", "absent"}}
 		f.Fix = []Step{{
-			Text:    "Resume the Job, if it is suspended",
-			Command: shell.Command(`kubectl patch job %s -p '{"spec":{"suspend":false}}'`, w.ref.Name).In(w.ref.Namespace),
+			Text: "Resume the Job, if it is suspended",
+			Command: shell.Command(`kubectl patch job %s -p '{"spec":{"suspend":false}}'`, w.ref.Name).In(
+				w.ref.Namespace,
+			),
 		}}
 	}
 	return f
@@ -214,7 +216,10 @@ func jobFailed(w *workload, f Finding) []Finding {
 	if w.failed == "" {
 		return nil
 	}
-	f = f.waits(verdict.JobFailed, User, "a user who creates it again: it has failed and does not run again: %s", quote(firstLine(w.failed)))
+	f = f.waits(
+		verdict.JobFailed, User, "a user who creates it again: it has failed and does not run again: %s",
+		quote(firstLine(w.failed)),
+	)
 	f.Since = &w.since
 	f.Evidence = []Evidence{{w.ref, "status.conditions[Failed]", w.failed, "absent"}}
 	f.Fix = []Step{{
