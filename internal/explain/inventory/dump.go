@@ -153,6 +153,29 @@ func HideNames(items []map[string]any) []map[string]any {
 		counts[kind]++
 		words[name] = fmt.Sprintf("%s-%d", strings.ToLower(kind), counts[kind])
 	}
+	noteNames(items, note)
+	labels := newLabels()
+	for _, item := range items {
+		noteReferences(item, note)
+		redactFree(item)
+		labels.hideIn(item)
+	}
+	noteDerived(items, words)
+	phrases := newPhrases(words)
+	hide := func(text string) string {
+		if word, ok := words[text]; ok {
+			return word
+		}
+		return replaceWords(phrases.Replace(text), words)
+	}
+	for i := range items {
+		items[i], _ = mapStrings(items[i], hide).(map[string]any)
+	}
+	return items
+}
+
+// noteNames notes the names of the objects, and of those that events say were wished for and refused.
+func noteNames(items []map[string]any, note func(kind, name string)) {
 	for _, item := range items {
 		kind, _ := item["kind"].(string)
 		metadata, _ := item["metadata"].(map[string]any)
@@ -173,24 +196,6 @@ func HideNames(items []map[string]any) []map[string]any {
 			}
 		}
 	}
-	labels := newLabels()
-	for _, item := range items {
-		noteReferences(item, note)
-		redactFree(item)
-		labels.hideIn(item)
-	}
-	noteDerived(items, words)
-	phrases := newPhrases(words)
-	hide := func(text string) string {
-		if word, ok := words[text]; ok {
-			return word
-		}
-		return replaceWords(phrases.Replace(text), words)
-	}
-	for i := range items {
-		items[i], _ = mapStrings(items[i], hide).(map[string]any)
-	}
-	return items
 }
 
 const redacted = "redacted"

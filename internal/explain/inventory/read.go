@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,11 +23,7 @@ func List(
 	ctx context.Context, reader client.Reader, namespace string, asked []explain.Kind, each func(client.Object),
 ) (map[explain.Kind]string, error) {
 	unread := map[explain.Kind]string{}
-	for _, k := range kinds {
-		if !k.isNeeded(asked) {
-			unread[k.name] = "they are not needed for the objects that were named"
-			continue
-		}
+	for _, k := range needed(asked, unread) {
 		list := k.list()
 		err := reader.List(ctx, list)
 		if isUnserved(err) && k.older != nil {
@@ -53,6 +50,16 @@ func List(
 		}
 	}
 	return unread, nil
+}
+
+// needed returns the kinds to read, and notes the others as unread.
+func needed(asked []explain.Kind, unread map[explain.Kind]string) []kind {
+	return slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool {
+		if !k.isNeeded(asked) {
+			unread[k.name] = "they are not needed for the objects that were named"
+		}
+		return !k.isNeeded(asked)
+	})
 }
 
 func isUnserved(err error) bool {

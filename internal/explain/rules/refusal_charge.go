@@ -198,7 +198,7 @@ func (c *Cluster) limitRefuses(spec *corev1.PersistentVolumeClaimSpec, f Finding
 			}
 			most, hasMost := item.Max[corev1.ResourceStorage]
 			least, hasLeast := item.Min[corev1.ResourceStorage]
-			bound := ""
+			var bound string
 			switch {
 			case hasMost && size.Compare(request, most) > 0:
 				bound = fmt.Sprintf(

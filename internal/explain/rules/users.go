@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/purser-csi/purser/internal/objects"
 )
@@ -169,23 +170,19 @@ func (c *Cluster) partsOfComponent(of component) (parts []Ref) {
 func (c *Cluster) usersOf(ref Ref) (users []Ref) {
 	switch ref.Kind {
 	case Class:
-		for _, claim := range c.Claims {
-			if objects.ClaimClass(claim) == ref.Name {
-				users = append(users, claimRef(claim))
-			}
-		}
+		users = c.claimsWith(func(claim *corev1.PersistentVolumeClaim) bool {
+			return objects.ClaimClass(claim) == ref.Name
+		})
 		for _, pv := range c.Volumes {
 			if objects.VolumeClass(pv) == ref.Name && pv.Spec.ClaimRef == nil {
 				users = append(users, volumeRef(pv))
 			}
 		}
 	case AttributesClass:
-		for _, claim := range c.Claims {
-			if deref(claim.Spec.VolumeAttributesClassName) == ref.Name ||
-				deref(claim.Status.CurrentVolumeAttributesClassName) == ref.Name {
-				users = append(users, claimRef(claim))
-			}
-		}
+		users = c.claimsWith(func(claim *corev1.PersistentVolumeClaim) bool {
+			return deref(claim.Spec.VolumeAttributesClassName) == ref.Name ||
+				deref(claim.Status.CurrentVolumeAttributesClassName) == ref.Name
+		})
 	case SnapshotClass:
 		users = c.contentsWith(func(content *snapshotv1.VolumeSnapshotContent) bool {
 			return deref(content.Spec.VolumeSnapshotClassName) == ref.Name
@@ -207,6 +204,16 @@ func (c *Cluster) usersOf(ref Ref) (users []Ref) {
 	}
 	slices.SortFunc(users, func(a, b Ref) int { return cmp.Compare(a.String(), b.String()) })
 	return slices.Compact(users)
+}
+
+// claimsWith returns the claims that a condition selects.
+func (c *Cluster) claimsWith(is func(*corev1.PersistentVolumeClaim) bool) (users []Ref) {
+	for _, claim := range c.Claims {
+		if is(claim) {
+			users = append(users, claimRef(claim))
+		}
+	}
+	return users
 }
 
 // contentsWith returns the snapshots of the contents that a condition selects.

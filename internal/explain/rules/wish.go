@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -105,7 +106,8 @@ func (c *Cluster) templateDiffers(
 	}}
 	if found, forbidden := c.expansionForbidden("", Finding{Object: claimRef(claim)}); forbidden {
 		f.Evidence = append(f.Evidence, found.Evidence...)
-		f.Fix = append(found.Fix, Step{Text: "Then expand each claim of the StatefulSet by hand", Risk: f.Fix[0].Risk})
+		then := Step{Text: "Then expand each claim of the StatefulSet by hand", Risk: f.Fix[0].Risk}
+		f.Fix = slices.Concat(found.Fix, []Step{then})
 	}
 	return &f
 }

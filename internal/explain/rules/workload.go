@@ -132,6 +132,7 @@ func (c *Cluster) jobs() (all []*workload) {
 				w.ended, w.failed = true, condition.Reason+": "+condition.Message
 			case "Complete":
 				w.ended = true
+			default:
 			}
 		}
 		all = append(all, w)
