@@ -143,6 +143,17 @@ func (o *Overlay) Forget(object client.Object) bool {
 	return k != nil && k.Forget(object)
 }
 
+// IsUnseen reports whether an object is as this process wrote it and the watch cannot have delivered that
+// write. If the watch is interrupted meanwhile, it may never deliver that the object was deleted since.
+func (o *Overlay) IsUnseen(object client.Object) bool {
+	k := o.kind(typeOf(object))
+	if k == nil {
+		return false
+	}
+	own, _, ahead := k.own(client.ObjectKeyFromObject(object))
+	return ahead && own.GetUID() == object.GetUID()
+}
+
 // Saw records an object that the watch has delivered.
 func (o *Overlay) Saw(object client.Object) {
 	k := o.kind(typeOf(object))
