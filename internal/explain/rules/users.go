@@ -76,7 +76,7 @@ func (c *Cluster) withUsers(report Report) Report {
 			continue
 		}
 		f := other.Findings[i]
-		report.Users = append(report.Users, Use{other.Object, f.WaitsFor})
+		report.Users = append(report.Users, Use{other.Object, linksOf(f)[0].WaitsFor})
 		if own == 0 && report.State == Well && f.Actor != Itself {
 			report.Findings = append(report.Findings, throughUser(report.Object, f))
 		}
