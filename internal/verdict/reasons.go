@@ -382,6 +382,10 @@ const (
 	WorkloadPodsMissing   Reason = "WorkloadPodsMissing"
 	WorkloadNotReady      Reason = "WorkloadNotReady"
 	NodePluginKeptAway    Reason = "NodePluginKeptAway"
-	ContainerCrashes      Reason = "ContainerCrashes"
-	ContainerNotStarted   Reason = "ContainerNotStarted"
+	NodePluginAbsent      Reason = "NodePluginAbsent"
+	ServerUnreachable     Reason = "ServerUnreachable"
+
+	PermissionChangeUnderWay Reason = "PermissionChangeUnderWay"
+	ContainerCrashes         Reason = "ContainerCrashes"
+	ContainerNotStarted      Reason = "ContainerNotStarted"
 )

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,7 +21,7 @@ import (
 //   - The cause is stuck for the same reason: the finding has copied it already, and stays.
 //   - The cause is an object that the chain has passed: the answer is the circle.
 //   - Nothing is left to follow, and it should go on by itself, but has not for longer than that
-//     takes: the administrator has to look at who should act.
+//     takes, or the program that takes the step does not run: the administrator has to look at that.
 
 // Link is one wait on the way from an object to the cause.
 type Link struct {
@@ -51,6 +52,7 @@ var followed = map[verdict.Reason]bool{
 	verdict.SchedulerSilent:       true,
 	verdict.WorkloadNotReady:      true,
 	verdict.DriverNotRegistered:   true,
+	verdict.NodePluginAbsent:      true,
 	verdict.DriverSlow:            true,
 	verdict.AttachUnderWay:        true,
 	verdict.WebhookUnreachable:    true,
@@ -74,8 +76,8 @@ func isSameCause(a, b Finding) bool {
 	return a.Reason == b.Reason && a.Cause == b.Cause && a.WaitsFor == b.WaitsFor
 }
 
-// isFailureOf reports whether a finding is only that an attempt failed for what another finding follows
-// to its end.
+// isFailureOf reports whether a finding is only that an attempt failed for what another finding
+// follows to its end.
 func isFailureOf(failed, other Finding) bool {
 	chain := linksOf(failed)
 	return failed.Reason == verdict.CreateFailed && len(other.Chain) > len(chain) &&
@@ -173,42 +175,79 @@ func (c *Cluster) overdue(f Finding) Finding {
 	if f.Actor != Itself {
 		return f
 	}
-	since := c.lastChange(f.Object)
+	since, waited := c.lastChange(f.Object), ""
 	if f.Since != nil {
 		since = *f.Since
+	}
+	if since.IsZero() || slices.Contains(begunElsewhere, f.Reason) && c.Now.Sub(since) > ordinary {
+		since, waited = c.created(f.Object), "not known"
 	}
 	if f.Until == nil {
 		until := since.Add(ordinary)
 		f.Until = &until
 	}
 	if c.Now.Before(*f.Until) {
-		return f
+		return c.stalled(f)
 	}
 	f.Actor = Administrator
 	f.Evidence = append(f.Evidence, Evidence{
-		f.Cause, "time that it waits", age(c.Now.Sub(since)), "at most " + age(f.Until.Sub(since)),
+		f.Cause, "time that it waits", cmp.Or(waited, age(c.Now.Sub(since))), "at most " + age(f.Until.Sub(since)),
 	})
-	f.Fix = append(f.Fix, Step{
-		Text: "It should have gone on by itself by now: read the events of the object, and the log of the program " +
-			"that it waits for",
+	begin := "It should have gone on by itself by now"
+	if waited != "" {
+		begin = "It goes on by itself if it has begun within the last minutes. If not"
+	}
+	isNothing := func(s Step) bool { return strings.HasPrefix(s.Text, "Nothing: ") }
+	f.Fix = append(slices.DeleteFunc(slices.Clone(f.Fix), isNothing), Step{
+		Text:    begin + ": read the events of the object, and the log of the program that it waits for",
 		Command: shell.Command("kubectl describe %s %s", f.Cause.Kind.Short(), f.Cause.Name).In(f.Cause.Namespace),
 	})
 	f.Until = nil
 	return f
 }
 
-// lastChange is when an object was written last, and now where that is not known.
-func (c *Cluster) lastChange(ref Ref) time.Time {
-	var last time.Time
-	for _, entry := range c.managedFields(ref) {
-		if entry.Time != nil && entry.Time.After(last) {
-			last = entry.Time.Time
+// begunElsewhere are waits that begin with a change of another object: the end of the last pod on a
+// node, or that of the node.
+var begunElsewhere = []verdict.Reason{verdict.DetachAwaitsUnmount, verdict.AttachmentOrphaned}
+
+// lastChange is when an object was written last, by its managed fields, its conditions and the
+// events about it; zero where none of them tells.
+func (c *Cluster) lastChange(ref Ref) (last time.Time) {
+	note := func(t time.Time) {
+		if t.After(last) && !t.After(c.Now) {
+			last = t
 		}
 	}
-	if last.IsZero() {
-		return c.Now
+	for _, entry := range c.managedFields(ref) {
+		if entry.Time != nil {
+			note(entry.Time.Time)
+		}
+	}
+	if claim := c.claimOf(ref); claim != nil {
+		for _, condition := range claim.Status.Conditions {
+			note(condition.LastTransitionTime.Time)
+		}
+	}
+	if pv := c.index.volumes[ref.Name]; ref.Kind == Volume && pv != nil && pv.Status.LastPhaseTransitionTime != nil {
+		note(pv.Status.LastPhaseTransitionTime.Time)
+	}
+	for _, event := range c.index.events[ref] {
+		if !c.contradicted(ref, event) {
+			note(eventTime(event))
+		}
 	}
 	return last
+}
+
+// created is when an object was created; now where that is not known.
+func (c *Cluster) created(ref Ref) time.Time {
+	if object := c.metaOf(ref); object != nil {
+		return object.GetCreationTimestamp().Time
+	}
+	if va := c.attachmentNamed(ref.Name); ref.Kind == Attachment && va != nil {
+		return va.CreationTimestamp.Time
+	}
+	return c.Now
 }
 
 func (c *Cluster) managedFields(ref Ref) []metav1.ManagedFieldsEntry {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/purser-csi/purser/internal/names"
 	"github.com/purser-csi/purser/internal/objects"
 	resizing "github.com/purser-csi/purser/internal/resize/rules"
 
@@ -34,7 +35,7 @@ func (c *Cluster) boundClaim(claim *corev1.PersistentVolumeClaim) []Finding {
 func (c *Cluster) claimExpansion(claim *corev1.PersistentVolumeClaim) []Finding {
 	wants, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
 	pv := c.index.volumes[claim.Spec.VolumeName]
-	if size.Compare(wants, has) <= 0 || !resizing.Grows(claim) || pv == nil {
+	if size.Compare(wants, has) <= 0 || !resizing.Grows(claim) || pv == nil && !c.lacks(Volume) {
 		return nil
 	}
 	f := findingAbout(claimRef(claim), nil)
@@ -53,6 +54,9 @@ func (c *Cluster) claimExpansion(claim *corev1.PersistentVolumeClaim) []Finding 
 			claimRef(claim), "status.allocatedResources.storage", allocated.String(), "",
 		})
 	}
+	if pv == nil {
+		return []Finding{c.expansionByClaim(claim, has, f)}
+	}
 	decided := c.decideResize(claim, pv)
 	f = f.by(decided.Because(), "")
 	next := nextSize(decided)
@@ -68,6 +72,28 @@ func (c *Cluster) claimExpansion(claim *corev1.PersistentVolumeClaim) []Finding 
 		awaited = c.otherSizeFirst(claim, pv, *next, f)
 	}
 	return []Finding{awaited}
+}
+
+// expansionByClaim explains an expansion to a reader who may not read the volume: by the status of
+// the claim and the events about it.
+func (c *Cluster) expansionByClaim(claim *corev1.PersistentVolumeClaim, has resource.Quantity, f Finding) Finding {
+	driver := claim.Annotations[names.AnnStorageProvisioner]
+	event := c.lastEventNotBy(kubeletName, claimRef(claim), "VolumeResizeFailed")
+	switch {
+	case isRefused(claim, nil):
+		return c.infeasible(claim, has, f)
+	case conditionOf(claim, corev1.PersistentVolumeClaimFileSystemResizePending) != nil:
+		return c.nodeExpansion(claim, f)
+	case event != nil:
+		return c.expansionFailed(claim, driver, event, f)
+	}
+	f = f.waits(verdict.ExpansionAwaited, Administrator, "the driver's external-resizer to expand the volume; whether "+
+		"it runs is not known, as nothing outside of the namespace was read")
+	f.Fix = []Step{{
+		Text:    "Ask an administrator to explain the claim, who may read volumes and leases",
+		Command: shell.Command("purser explain pvc/%s", claim.Name).In(claim.Namespace),
+	}}
+	return f
 }
 
 func conditionOf(claim *corev1.PersistentVolumeClaim,
@@ -173,20 +199,26 @@ func (c *Cluster) controllerExpansion(claim *corev1.PersistentVolumeClaim, pv *c
 		return c.byRunner(resizer(driver), f)
 	}
 	if event != nil {
-		if found, is := c.secretForbiddenByEvent(event, resizerAccount, c.secretsOfBound(claim), f); is {
-			return found
-		}
-		answer := readAnswer(driver, event.Message)
-		f = f.waits(
-			verdict.ResizeFailed, answer.actor, "the driver to expand the volume; it failed: %s",
-			said(event, answer.words),
-		)
-		f.Evidence = append(f.Evidence, eventEvidence(event, c.Now))
-		f.Fix = []Step{answer.step, {Text: "It is repeated by itself; a smaller size can be asked for meanwhile"}}
-		return f
+		return c.expansionFailed(claim, driver, event, f)
 	}
 	f.Reason, f.Actor, f.WaitsFor = verdict.ExpansionAwaited, Itself, resizer(driver).name+" to expand the volume"
 	f.Evidence = append(f.Evidence, c.leaseEvidence(resizer(driver))...)
+	return f
+}
+
+// expansionFailed is about the last attempt of the resizer.
+func (c *Cluster) expansionFailed(
+	claim *corev1.PersistentVolumeClaim, driver string, event *corev1.Event, f Finding,
+) Finding {
+	if found, is := c.secretForbiddenByEvent(event, resizerAccount, c.secretsOfBound(claim), f); is {
+		return found
+	}
+	answer := readAnswer(driver, event.Message)
+	f = f.waits(
+		verdict.ResizeFailed, answer.actor, "the driver to expand the volume; it failed: %s", said(event, answer.words),
+	)
+	f.Evidence = append(f.Evidence, eventEvidence(event, c.Now))
+	f.Fix = []Step{answer.step, {Text: "It is repeated by itself; a smaller size can be asked for meanwhile"}}
 	return f
 }
 

@@ -144,6 +144,8 @@ type index struct {
 	pods          map[types.NamespacedName]*corev1.Pod
 	users         map[types.NamespacedName][]*corev1.Pod // pods by the claim that they name
 	podsOn        map[string][]*corev1.Pod               // by node
+	antiAffine    []*corev1.Pod                          // pods with a required anti-affinity
+	near          *neighbours                            // of the pod that was asked about last
 	nodes         map[string]*corev1.Node
 	csiNodes      map[string]*storagev1.CSINode
 	drivers       map[string]*storagev1.CSIDriver
@@ -188,6 +190,9 @@ func (c *Cluster) Prepare() *Cluster {
 	for _, pod := range c.Pods {
 		if pod.Spec.NodeName != "" {
 			x.podsOn[pod.Spec.NodeName] = append(x.podsOn[pod.Spec.NodeName], pod)
+		}
+		if len(requiredAntiAffinity(pod)) > 0 {
+			x.antiAffine = append(x.antiAffine, pod)
 		}
 		for _, name := range protection.ClaimNames(pod) {
 			key := types.NamespacedName{Namespace: pod.Namespace, Name: name}

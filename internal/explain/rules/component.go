@@ -24,6 +24,22 @@ func (c component) isLease(name string) bool {
 	return name == c.lease || c.ours != "" && name == c.ours
 }
 
+// IsComponentLease reports whether a lease has the name that a component of the volume plane, or a
+// sidecar of one of the drivers, gives it.
+func IsComponentLease(name string, drivers []string) bool {
+	for _, driver := range append(drivers, "") {
+		for _, of := range []component{
+			provisioner(driver), attacher(driver), resizer(driver), snapshotter(driver), snapshotController,
+			controllerManager, scheduler,
+		} {
+			if of.isLease(name) {
+				return true
+			}
+		}
+	}
+	return strings.HasPrefix(name, "purser-")
+}
+
 func provisioner(driver string) component {
 	// LK-1
 	return component{

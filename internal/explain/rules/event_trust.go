@@ -41,18 +41,17 @@ func (c *Cluster) lastEventNotBy(component string, about Ref, reasons ...string)
 const clockSkew = time.Minute
 
 // contradicted reports whether an event cannot be about the object as it is: it is about an earlier
-// object of the name, is older than the object, is of the future, is from the kubelet of a node
-// that has nothing to do with it, or says what fields of the object exclude.
+// object of the name, is older than the object, is of the future, has passed, is from the kubelet
+// of a node that has nothing to do with it, or says what fields of the object exclude.
 func (c *Cluster) contradicted(about Ref, event *corev1.Event) bool {
-	if eventTime(event).After(c.Now.Add(clockSkew)) {
+	if eventTime(event).After(c.Now.Add(clockSkew)) || c.refuted(about, event) {
 		return true
 	}
 	object := c.metaOf(about)
 	if object == nil {
 		return false
 	}
-	uid, created := event.InvolvedObject.UID, object.GetCreationTimestamp()
-	if uid != "" && object.GetUID() != "" && uid != object.GetUID() || isBefore(event, created) {
+	if isOfEarlier(object, event) {
 		return true
 	}
 	host := ""
@@ -68,6 +67,13 @@ func (c *Cluster) contradicted(about Ref, event *corev1.Event) bool {
 		return contradictedByVolume(object, event)
 	}
 	return false
+}
+
+// isOfEarlier reports whether an event is about an earlier object of the name.
+func isOfEarlier(object metav1.Object, event *corev1.Event) bool {
+	uid := event.InvolvedObject.UID
+	return uid != "" && object.GetUID() != "" && uid != object.GetUID() ||
+		isBefore(event, object.GetCreationTimestamp())
 }
 
 // isBefore reports whether an event is older than a time, as far as clocks tell.

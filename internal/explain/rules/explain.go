@@ -193,6 +193,11 @@ func rank(f Finding) int {
 }
 
 func unreadText(kind Kind, cause string) string {
+	if namespace, is := strings.CutPrefix(cause, OnlyIn); is {
+		return fmt.Sprintf(
+			"%s were read in namespace %s only", kind.plural(), strings.TrimSuffix(namespace, " may be read"),
+		)
+	}
 	return fmt.Sprintf("%s were not read (%s)", kind.plural(), cause)
 }
 
@@ -210,11 +215,27 @@ func (c *Cluster) CannotTell() bool {
 	return false
 }
 
-// UnreadTexts names all kinds that were not read.
+// missingPermission begins the cause of a kind that the reader may not list.
+const missingPermission = "the permission to list "
+
+// UnreadTexts names all kinds that were not read. Those that the reader may not list are one text.
 func (c *Cluster) UnreadTexts() []string {
-	var texts []string
+	var texts, forbidden []string
 	for kind, cause := range c.Unread {
+		if strings.HasPrefix(cause, missingPermission) {
+			forbidden = append(forbidden, kind.plural())
+			continue
+		}
 		texts = append(texts, unreadText(kind, cause))
+	}
+	if slices.Sort(forbidden); len(forbidden) > 1 {
+		texts = append(texts, strings.Join(forbidden, ", ")+" were not read (the permission to list them is missing)")
+	} else {
+		for kind, cause := range c.Unread {
+			if strings.HasPrefix(cause, missingPermission) {
+				texts = append(texts, unreadText(kind, cause))
+			}
+		}
 	}
 	slices.Sort(texts)
 	return texts

@@ -23,6 +23,9 @@ func (c *Cluster) podMounting(pod *corev1.Pod) []Finding {
 	if found := c.oneHandle(pod); found != nil {
 		return append(found, findings...)
 	}
+	if found := c.claimNamedTwice(pod); found != nil {
+		return append(findings, found...)
+	}
 	for _, volume := range podVolumes(pod) {
 		claim := c.index.claims[volume.claim]
 		if claim == nil || claim.Status.Phase != corev1.ClaimBound {
@@ -38,7 +41,9 @@ func (c *Cluster) podMounting(pod *corev1.Pod) []Finding {
 		}
 	}
 	if len(findings) == 0 {
-		if f := c.mountEvents(pod); f != nil {
+		if f := c.ownerChange(pod); f != nil {
+			findings = append(findings, *f)
+		} else if f := c.mountEvents(pod); f != nil {
 			findings = append(findings, *f)
 		}
 	}
@@ -61,7 +66,10 @@ func (c *Cluster) volumeOnNode(pod *corev1.Pod, pv *corev1.PersistentVolume) []F
 			return []Finding{*found}
 		}
 	}
-	return c.nodeSecrets(pv, f)
+	if found := c.nodeSecrets(pv, f); found != nil {
+		return found
+	}
+	return c.pluginGone(pod, driver, f)
 }
 
 // attachRequired is true without a CSIDriver object, as for the attach-detach controller.
@@ -333,6 +341,9 @@ func (c *Cluster) mountEvents(pod *corev1.Pod) *Finding {
 	if found, is := c.secretForbiddenByEvent(event, kubeletAccount, c.secretsOfPod(pod), f); is {
 		return &found
 	}
+	if found, is := c.serverUnreachable(pod, event, f); is {
+		return &found
+	}
 	answer := readAnswer(c.driverOfEvent(pod, event), event.Message)
 	if answer.code == "" && !answer.isKnown {
 		answer.actor, answer.step.Text = Administrator, mountAdvice(answer.words)
@@ -341,6 +352,12 @@ func (c *Cluster) mountEvents(pod *corev1.Pod) *Finding {
 	f.Reason, f.Actor, f.Fix = verdict.MountFailed, answer.actor, []Step{answer.step}
 	f.WaitsFor = "the volume to be mounted; the last attempt failed: " + said(event, answer.words)
 	f.Evidence = []Evidence{eventEvidence(event, c.Now)}
+	if isWaitTimeout(event.Message) && changesOwner(pod) {
+		f.Evidence, f.Fix = append(f.Evidence, ownerEvidence(pod)...), append(f.Fix, Step{
+			Text: "With fsGroup the kubelet changes the owner of every file at each start, which takes minutes on a " +
+				"large volume: fsGroupChangePolicy: OnRootMismatch in the pod's workload spares that",
+		})
+	}
 	return &f
 }
 

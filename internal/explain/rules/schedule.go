@@ -40,7 +40,9 @@ type schedulingRule struct {
 }
 
 // schedulingRules returns the rules, those about volumes first.
-func schedulingRules() []schedulingRule {
+func schedulingRules() []schedulingRule { return slices.Concat(rulesOfVolumes(), rulesOfPods()) }
+
+func rulesOfVolumes() []schedulingRule {
 	return []schedulingRule{
 		{
 			name:    "node affinity of the volumes",
@@ -79,6 +81,12 @@ func schedulingRules() []schedulingRule {
 			name: "allowedTopologies of the class", says: []string{noVolumeSaid}, chosen: true,
 			refuses: (*Cluster).topologyNotAllowed, explain: (*Cluster).needsTopology,
 		},
+	}
+}
+
+// rulesOfPods are those that are not about volumes. A choice of the pod comes last.
+func rulesOfPods() []schedulingRule {
+	return []schedulingRule{
 		{
 			name: "nodes that are not ready", says: taintSaid, ofPod: true,
 			refuses: (*Cluster).nodeUnhealthy, explain: (*Cluster).needsHealth,
@@ -90,6 +98,27 @@ func schedulingRules() []schedulingRule {
 		{
 			name: "resources", says: []string{"Insufficient", "Too many pods"}, ofPod: true,
 			refuses: (*Cluster).resourcesShort, explain: (*Cluster).notTheVolume,
+		},
+		{
+			name: "host ports", says: []string{"free ports for the requested pod ports"}, ofPod: true,
+			refuses: (*Cluster).hostPortTaken, explain: (*Cluster).notTheVolume,
+		},
+		{
+			name: "topology spread constraints", says: []string{"pod topology spread constraints"}, ofPod: true,
+			refuses: (*Cluster).spreadViolated, explain: (*Cluster).notTheVolume,
+		},
+		{
+			name: "pod anti-affinity", says: []string{"pod anti-affinity rules", "pod affinity/anti-affinity"},
+			ofPod:   true,
+			refuses: (*Cluster).podAntiAffinityViolated, explain: (*Cluster).notTheVolume,
+		},
+		{
+			name: "anti-affinity of other pods", says: []string{"existing pods anti-affinity"}, ofPod: true,
+			refuses: (*Cluster).excludedByNeighbour, explain: (*Cluster).notTheVolume,
+		},
+		{
+			name: "pod affinity", says: []string{"pod affinity rules", "pod affinity/anti-affinity"},
+			chosen: true, ofPod: true, refuses: (*Cluster).podAffinityUnmet, explain: (*Cluster).notTheVolume,
 		},
 		{
 			name: "taints", says: taintSaid, chosen: true, ofPod: true,
@@ -247,8 +276,8 @@ func compareRefusals(a, b refusedBy, total int) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.alone, a.alone), cmp.Compare(len(b.nodes), len(a.nodes)))
 }
 
-// reachable returns the nodes that the existing volumes of the pod, bound or fit to be, are reachable
-// from; nil if these are all, or none.
+// reachable returns the nodes that the existing volumes of the pod, bound or fit to be, are
+// reachable from; nil if these are all, or none.
 func (c *Cluster) reachable(pod *corev1.Pod, nodes []*corev1.Node) []*corev1.Node {
 	volumes := c.boundVolumes(pod)
 	reached := slices.DeleteFunc(slices.Clone(nodes), func(node *corev1.Node) bool {

@@ -182,7 +182,9 @@ func (c *Cluster) notTheVolume(pod *corev1.Pod, by refusedBy, f Finding) Finding
 	f.WaitsFor = "a node that the scheduler accepts; its volumes are not the cause"
 	switch {
 	case by.among != nil:
-		f.WaitsFor = fmt.Sprintf("room on the nodes that its volumes are reachable from (%s)", nodeNames(by.among))
+		f.WaitsFor = fmt.Sprintf(
+			"a node that the scheduler accepts, of those that its volumes are reachable from (%s)", nodeNames(by.among),
+		)
 		text = strings.ReplaceAll(text, "add a node", "add a node that the volumes are reachable from")
 	case by.notAlone:
 		f.WaitsFor = "a node that the scheduler accepts; its volumes exclude other nodes only"
@@ -192,13 +194,41 @@ func (c *Cluster) notTheVolume(pod *corev1.Pod, by refusedBy, f Finding) Finding
 		Text:    text,
 		Command: shell.Command("kubectl -n %s describe pod %s", pod.Namespace, pod.Name),
 	}}
+	for _, e := range f.Evidence {
+		if e.Object.Kind == Deployment {
+			f.Fix = append([]Step{recreate(e.Object)}, f.Fix...)
+		}
+	}
 	return f
+}
+
+// recreate has a Deployment end its old pods before it starts new ones.
+func recreate(deployment Ref) Step {
+	return Step{
+		Text: "The Deployment waits for the new pod before it ends the old one, which is in its way: set strategy " +
+			"Recreate",
+		Command: shell.Command(
+			`kubectl -n %s patch deployment %s -p '{"spec":{"strategy":{"type":"Recreate","rollingUpdate":null}}}'`,
+			deployment.Namespace, deployment.Name,
+		),
+		Risk: "the old pod is stopped before the new one runs",
+	}
 }
 
 // fixesOfPods are the remedies of the rules that are not about volumes.
 var fixesOfPods = map[string]string{
 	"cordoned nodes": "Uncordon a node when its maintenance is over, or add a node",
 	"resources":      "Lower the requests of the pod, stop other pods on these nodes, or add a node",
-	"taints":         "Give the pod a toleration if it may run there, or take the taint off",
+	"host ports": "Stop the pod that has the port, reach the program through a Service instead of a host port, or " +
+		"add a node",
+	"topology spread constraints": "In the workload of the pod, allow a larger maxSkew or ScheduleAnyway, or add a " +
+		"node in the domain with the fewest pods",
+	"pod anti-affinity": "In the workload of the pod, ask for fewer replicas, or prefer the anti-affinity instead of " +
+		"requiring it, or add a node",
+	"anti-affinity of other pods": "Move the other pod, or change its workload to prefer the anti-affinity, or add a " +
+		"node",
+	"pod affinity": "Start a pod that the affinity selects on a node that this pod may use, or correct the affinity " +
+		"in the pod's workload",
+	"taints": "Give the pod a toleration if it may run there, or take the taint off",
 	"node selector and node affinity of the pod": "Correct the pod's node selector or affinity, or label a node",
 }
