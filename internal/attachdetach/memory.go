@@ -7,15 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Memory is what this process knows of attachments beyond the API objects. The zero value is that of a
-// fresh process. It is safe for concurrent use.
+// Memory is what this process knows of attachments beyond the API objects. The zero value is that
+// of a fresh process. It is safe for concurrent use.
 type Memory struct {
-	confirmed sync.Map // uids of [attachment.Snapshot.Confirmed]
-
-	mu       sync.Mutex
-	queue    queue                        // nil before the start
-	unwanted map[Key]map[string]time.Time // [attachment.Snapshot.Unwanted]
-	orphans  map[types.UID]time.Time      // [attachment.Snapshot.UnusedSince]
+	mu        sync.Mutex
+	queue     queue                        // nil before the start
+	unwanted  map[Key]map[string]time.Time // [attachment.Snapshot.Unwanted]
+	confirmed map[types.UID]bool           // [attachment.Snapshot.Confirmed]
+	orphans   map[types.UID]time.Time      // [attachment.Snapshot.UnusedSince]
 }
 
 func (m *Memory) lead(q queue) {
@@ -47,17 +46,25 @@ func (m *Memory) unwantedSince(key Key) map[string]time.Time {
 	return m.unwanted[key]
 }
 
-func (m *Memory) confirm(uid types.UID, is bool) {
-	if is {
-		m.confirmed.Store(uid, nil)
-		return
+func (m *Memory) confirm(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.confirmed == nil {
+		m.confirmed = map[types.UID]bool{}
 	}
-	m.confirmed.Delete(uid)
+	m.confirmed[uid] = true
+}
+
+func (m *Memory) unconfirm(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.confirmed, uid)
 }
 
 func (m *Memory) isConfirmed(uid types.UID) bool {
-	_, is := m.confirmed.Load(uid)
-	return is
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.confirmed[uid]
 }
 
 // audited replaces the VolumeAttachments that the audit has found without a volume.

@@ -48,7 +48,9 @@ func (a *Agent) claimChanges() handler.TypedEventHandler[*corev1.PersistentVolum
 	return reconcile.OnChange(func(ctx context.Context, c reconcile.Change[*corev1.PersistentVolumeClaim], q queue) {
 		claim := c.Object()
 		if c.IsDeleted() {
-			a.Cached.Gone(claim) // before keys are enqueued: the overlay's own handler may run later
+			a.claims.Gone(claim)
+		} else {
+			a.claims.Saw(claim)
 		}
 		a.addClaim(ctx, claim.Namespace, claim.Name, q)
 	})
@@ -106,9 +108,10 @@ func (a *Agent) nodeChanges() handler.TypedEventHandler[*corev1.Node, mounting.K
 			return
 		}
 		if c.IsDeleted() {
-			a.Cached.Gone(node)
+			a.nodes.Gone(node)
 			return
 		}
+		a.nodes.Saw(node)
 		a.drivers.nodeChanged()
 		if c.IsCreated() {
 			a.inUse.changed() // a Node that was created again lists no volumes
@@ -136,7 +139,9 @@ func (a *Agent) csiNodeChanges() handler.TypedEventHandler[*storagev1.CSINode, m
 			return
 		}
 		if c.IsDeleted() {
-			a.Cached.Gone(csiNode)
+			a.csiNodes.Gone(csiNode)
+		} else {
+			a.csiNodes.Saw(csiNode)
 		}
 		a.csiNode.changed()
 	})

@@ -86,6 +86,7 @@ func (a *Agent) noteExpansion(
 	if err != nil {
 		return claim, fmt.Errorf("write the status of claim %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
+	a.claims.Wrote(changed)
 	return changed, nil
 }
 

@@ -33,7 +33,8 @@ type groupGather struct {
 	memory GroupMemory
 }
 
-// GatherGroup gathers the inputs of the decision about a VolumeGroupSnapshot for the snapshot-controller.
+// GatherGroup gathers the inputs of the decision about a VolumeGroupSnapshot for the
+// snapshot-controller.
 func GatherGroup(
 	ctx context.Context, from kube.Readers, key types.NamespacedName, m GroupMemory,
 ) (rules.Group, error) {
@@ -95,9 +96,9 @@ func (g *groupGather) groupContent(
 	return kube.Get(ctx, g.from.Live, key, &groupv1.VolumeGroupSnapshotContent{})
 }
 
-// gatherSources reads the claims that the selector selects, their volumes and the class. The claims are
-// read live, as upstream does (SN-G1): a group that is taken without a claim whose label the cache has not
-// seen lacks that volume for ever.
+// gatherSources reads the claims that the selector selects, their volumes and the class. The claims
+// are read live, as upstream does (SN-G1): a group that is taken without a claim whose label the
+// cache has not seen lacks that volume for ever.
 func (g *groupGather) gatherSources(ctx context.Context, s *rules.Group) error {
 	if s.Snapshot.Spec.Source.Selector == nil {
 		return nil

@@ -94,8 +94,8 @@ func (g *GroupController) Apply(
 }
 
 // createMember makes one member step by step: the VolumeSnapshot, the content that refers to it by
-// its uid, the status of the content, the status of the VolumeSnapshot. After a crash the steps that
-// were taken are found again, since the names follow from the group and the volume.
+// its uid, the status of the content, the status of the VolumeSnapshot. After a crash the steps
+// that were taken are found again, since the names follow from the group and the volume.
 func (g *GroupController) createMember(ctx context.Context, s rules.Group, a rules.CreateMember) error {
 	vs, err := createOrGet(ctx, g, a.Snapshot.DeepCopy(), &snapshotv1.VolumeSnapshot{})
 	if err != nil {

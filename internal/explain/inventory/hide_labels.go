@@ -52,7 +52,7 @@ func (l labels) hideIn(value any) {
 			switch of, isMap := inner.(map[string]any); {
 			case isMap && (field == "labels" || field == "matchLabels" || field == "nodeSelector"):
 				v[field] = l.hidden(of)
-			case field == "topologyKeys":
+			case field == "topologyKeys", field == "matchLabelKeys", field == "mismatchLabelKeys":
 				l.hideKeys(inner)
 			case field == "topologyKey":
 				if text, isText := inner.(string); isText {

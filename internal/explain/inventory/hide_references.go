@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"strings"
 
 	explain "github.com/purser-csi/purser/internal/explain/rules"
@@ -12,29 +13,41 @@ var hiddenKinds = map[string]bool{
 	"Secret":         true,
 	"VolumeSnapshot": true, "VolumeSnapshotContent": true, "ResourceQuota": true, "VolumeAttachment": true,
 	"CSIStorageCapacity": true,
-	"ReferenceGrant":     true, "Deployment": true, "StatefulSet": true, "DaemonSet": true, "ReplicaSet": true,
+	"StorageClass":       true, "VolumeAttributesClass": true, "VolumeSnapshotClass": true,
+	"ReferenceGrant": true, "Deployment": true, "StatefulSet": true, "DaemonSet": true, "ReplicaSet": true,
 	"Job": true, "LimitRange": true, "VolumeGroupSnapshot": true, "VolumeGroupSnapshotContent": true,
+	"VolumeGroupSnapshotClass": true,
 }
 
 // keptKinds are those whose names stay where an object refers to them.
-var keptKinds = map[string]bool{
-	"StorageClass": true, "VolumeAttributesClass": true, "VolumeSnapshotClass": true, "CSIDriver": true, "Lease": true,
-	"VolumeGroupSnapshotClass": true,
-}
+var keptKinds = map[string]bool{"CSIDriver": true, "Lease": true}
 
 // referenceFields are fields that name an object of a kind which may not be in the dump any more.
 var referenceFields = map[string]string{
 	"volumeName": "PersistentVolume", "persistentVolumeName": "PersistentVolume", "claimName": "PersistentVolumeClaim",
 	"persistentVolumeClaimName": "PersistentVolumeClaim", "nodeName": "Node", "host": "Node", "nodeID": "Node",
+	"storageClassName": "StorageClass", "volumeSnapshotClassName": "VolumeSnapshotClass",
+	"volumeAttributesClassName":               "VolumeAttributesClass",
+	"currentVolumeAttributesClassName":        "VolumeAttributesClass",
+	"targetVolumeAttributesClassName":         "VolumeAttributesClass",
+	"volume.beta.kubernetes.io/storage-class": "StorageClass",
+	"priorityClassName":                       "PriorityClass", "runtimeClassName": "RuntimeClass",
+	"schedulerName":     "Scheduler",
+	"nominatedNodeName": "Node", "serviceName": "Service",
+	"podIP": "Address", "ip": "Address", "address": "Address", "podCIDR": "Address", "providerID": "Address",
+	"pdName": "Handle", "volumeID": "Handle", "diskName": "Handle", "diskURI": "Handle", "volumePath": "Handle",
 	"secretName": "Secret", "volumeSnapshotName": "VolumeSnapshot", "volumeHandle": "Handle",
 	"snapshotHandle": "Handle",
 	"generateName":   "Name", "serviceAccountName": "ServiceAccount", "serviceAccount": "ServiceAccount",
 	"reportingInstance": "Name",
-	"holderIdentity":    "Holder", "kubernetes.io/hostname": "Node", "hostname": "Node", "subdomain": "Name",
+	"hostIP":            "Address",
+	"server":            "Server", "clusterID": "Server", "monitors": "Server", "targetPortal": "Server",
+	"holderIdentity": "Holder", "kubernetes.io/hostname": "Node", "hostname": "Node", "subdomain": "Name",
 	"boundVolumeSnapshotContentName": "VolumeSnapshotContent", "volumeSnapshotContentName": "VolumeSnapshotContent",
 	"boundVolumeGroupSnapshotContentName": "VolumeGroupSnapshotContent",
 	"volumeGroupSnapshotContentName":      "VolumeGroupSnapshotContent",
 	"volumeGroupSnapshotName":             "VolumeGroupSnapshot", "volumeGroupSnapshotHandle": "Handle",
+	"volumeGroupSnapshotClassName": "VolumeGroupSnapshotClass",
 }
 
 // noteReferences notes the names that an object refers to: those of deleted objects are in events,
@@ -60,11 +73,13 @@ func noteReferences(value any, note func(kind, name string)) {
 				if !strings.Contains(text, "${") { // a template of a class
 					note(of, text)
 				}
-			case strings.HasSuffix(field, "SecretRef"):
+			case strings.HasSuffix(field, "SecretRef"), namedParts[field] != "" && (field != "metadata" ||
+				!keptKinds[kind]):
 				if ref, ok := inner.(map[string]any); ok {
-					secret, _ := ref["name"].(string)
-					note("Secret", secret)
+					name, _ := ref["name"].(string)
+					note(cmp.Or(namedParts[field], "Secret"), name)
 				}
+				noteReferences(inner, note)
 			default:
 				noteParts(field, inner, note)
 				noteReferences(inner, note)
@@ -73,9 +88,15 @@ func noteReferences(value any, note func(kind, name string)) {
 	}
 }
 
+// namedParts are fields with an object that has a name and no kind.
+var namedParts = map[string]string{
+	"secret": "Secret", "configMap": "ConfigMap", "metadata": "Name", "claimRef": "PersistentVolumeClaim",
+	"volumeSnapshotRef": "VolumeSnapshot", "volumeGroupSnapshotRef": "VolumeGroupSnapshot",
+}
+
 // partsOfPods are lists of a pod whose entries have names.
 var partsOfPods = map[string]string{
-	"volumes": "PodVolume", "containers": "Container", "initContainers": "Container",
+	"imagePullSecrets": "Secret", "volumes": "PodVolume", "containers": "Container", "initContainers": "Container",
 	"containerStatuses": "Container", "initContainerStatuses": "Container",
 }
 

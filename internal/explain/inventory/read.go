@@ -17,39 +17,65 @@ import (
 
 // List reads every kind once. A kind that is not served or that may not be read is noted in the
 // cluster's Unread, and the rest is read all the same. With a namespace, a kind that may not be
-// read in the whole cluster is read in that namespace. Any other error is returned. For objects of the
-// asked kinds, only what their explanation needs is read; without asked kinds, everything.
+// read in the whole cluster is read in that namespace. Any other error is returned. For objects of
+// the asked kinds, only what their explanation needs is read; without asked kinds, everything.
 func List(
 	ctx context.Context, reader client.Reader, namespace string, asked []explain.Kind, each func(client.Object),
 ) (map[explain.Kind]string, error) {
 	unread := map[explain.Kind]string{}
 	for _, k := range needed(asked, unread) {
-		list := k.list()
-		err := reader.List(ctx, list)
-		if isUnserved(err) && k.older != nil {
-			list = k.older()
-			err = reader.List(ctx, list)
+		found, err := k.read(ctx, reader, namespace)
+		if err != nil {
+			return nil, err
 		}
-		if apierrors.IsForbidden(err) && k.namespaced && namespace != "" {
-			if err = reader.List(ctx, list, client.InNamespace(namespace)); err == nil && namespace != "" {
-				unread[k.name] = explain.OnlyIn + namespace + " may be read"
-			}
+		if found.unread != "" {
+			unread[k.name] = found.unread
 		}
-		switch {
-		case err == nil:
-			if err := forEach(list, each); err != nil {
-				return nil, fmt.Errorf("list %s: %w", k.resource.Resource, err)
-			}
-		case apierrors.IsForbidden(err):
-			unread[k.name] = "the permission to list " + k.resource.GroupResource().String() + " is missing"
-		case isUnserved(err) && k.older != nil: // a cluster without the kind grants nothing
-		case isUnserved(err):
-			unread[k.name] = "the API server does not serve them"
-		default:
-			return nil, fmt.Errorf("list %s: %w", k.resource.GroupResource(), err)
+		if found.list == nil {
+			continue
+		}
+		if err := forEach(found.list, each); err != nil {
+			return nil, fmt.Errorf("list %s: %w", k.resource.Resource, err)
 		}
 	}
 	return unread, nil
+}
+
+// found is what a reader may read of one kind.
+type found struct {
+	list   client.ObjectList        // nil if nothing may be read
+	empty  func() client.ObjectList // a list of the version that is served
+	in     string                   // the only namespace that may be read; empty for all
+	unread string                   // what is not read, and why; empty if all is
+}
+
+// read lists a kind: in the older version where the newer is not served, and in the namespace where
+// the whole cluster may not be read.
+func (k kind) read(
+	ctx context.Context, reader client.Reader, namespace string, opts ...client.ListOption,
+) (f found, err error) {
+	f.empty, f.list = k.list, k.list()
+	err = reader.List(ctx, f.list, opts...)
+	if isUnserved(err) && k.older != nil {
+		f.empty, f.list = k.older, k.older()
+		err = reader.List(ctx, f.list, opts...)
+	}
+	if apierrors.IsForbidden(err) && k.namespaced && namespace != "" {
+		if err = reader.List(ctx, f.list, append(opts, client.InNamespace(namespace))...); err == nil {
+			f.in, f.unread = namespace, explain.OnlyIn+namespace+" may be read"
+		}
+	}
+	switch {
+	case err == nil:
+		return f, nil
+	case apierrors.IsForbidden(err):
+		return found{unread: "the permission to list " + k.resource.GroupResource().String() + " is missing"}, nil
+	case isUnserved(err) && k.older != nil: // a cluster without the kind grants nothing
+		return found{}, nil
+	case isUnserved(err):
+		return found{unread: "the API server does not serve them"}, nil
+	}
+	return found{}, fmt.Errorf("list %s: %w", k.resource.GroupResource(), err)
 }
 
 // needed returns the kinds to read, and notes the others as unread.

@@ -138,7 +138,7 @@ objects, the highest.`,
 	c.Flags().
 		BoolVarP(
 			&o.watch, "watch", "w", false,
-			"explain again every five seconds, and print what has changed, until the object is not stuck",
+			"watch the objects, and print what changes in the answer, until nothing is stuck",
 		)
 	c.Flags().BoolVarP(
 		&o.allNamespaces, "all-namespaces", "A", false, "without an object: all namespaces, whatever -n says",
@@ -152,56 +152,36 @@ objects, the highest.`,
 	return c
 }
 
-const watchEvery = 5 * time.Second
-
 func (o *explainOptions) run(ctx context.Context, args []string) error {
 	if o.output != "text" && o.output != "json" && o.output != "yaml" {
 		return fmt.Errorf("--output=%s: expected text, json or yaml", o.output)
 	}
-	if o.watch && len(o.from) > 0 {
-		return errors.New("--watch: a dump does not change; leave out --from or --watch")
+	if o.watch {
+		return o.follow(ctx, args)
 	}
-	code, text, err := o.once(ctx, args, "")
-	for err == nil && o.watch && code != 0 {
-		select {
-		case <-ctx.Done():
-			return ExitError{Code: code}
-		case <-time.After(watchEvery):
-			code, text, err = o.once(ctx, args, text)
-		}
+	answer, err := o.answer(ctx, args)
+	if err != nil {
+		return err
 	}
-	if err == nil && code != 0 {
+	return o.print(answer)
+}
+
+// print prints an answer and returns its exit code.
+func (o *explainOptions) print(answer Answer) error {
+	text, err := o.render(answer)
+	if err == nil {
+		_, err = io.WriteString(o.out, text)
+	}
+	if code := exitCode(answer); err == nil && code != 0 {
 		return ExitError{Code: code}
 	}
 	return err
 }
 
-// once prints the answer if it differs from the previous one.
-func (o *explainOptions) once(ctx context.Context, args []string, before string) (code int, text string, err error) {
-	answer, err := o.answer(ctx, args)
-	if err != nil {
-		return 0, "", err
-	}
-	if text, err = o.render(answer); err != nil {
-		return 0, "", err
-	}
-	if text != before {
-		_, err = io.WriteString(o.out, text)
-	}
-	return exitCode(answer), text, err
-}
-
 func (o *explainOptions) answer(ctx context.Context, args []string) (Answer, error) {
-	selector, err := labels.Parse(o.selector)
-	switch {
-	case err != nil:
-		return Answer{}, fmt.Errorf("--selector=%s: %w", o.selector, err)
-	case len(args) > 0 && o.selector != "":
-		return Answer{}, errors.New("--selector: it selects without an object; leave out KIND/NAME or the selector")
-	case len(args) > 0 && o.allNamespaces:
-		return Answer{}, errors.New("--all-namespaces: a name is in one namespace; leave out KIND/NAME, or give -n")
-	case o.allNamespaces:
-		o.namespace = ""
+	selector, err := o.selected(args)
+	if err != nil {
+		return Answer{}, err
 	}
 	asked, err := kindsOf(args)
 	if err != nil {
@@ -211,6 +191,29 @@ func (o *explainOptions) answer(ctx context.Context, args []string) (Answer, err
 	if err != nil {
 		return Answer{}, err
 	}
+	return o.answerFrom(cluster, namespace, selector, args)
+}
+
+// selected checks the flags that select objects against the objects that are named.
+func (o *explainOptions) selected(args []string) (labels.Selector, error) {
+	selector, err := labels.Parse(o.selector)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("--selector=%s: %w", o.selector, err)
+	case len(args) > 0 && o.selector != "":
+		return nil, errors.New("--selector: it selects without an object; leave out KIND/NAME or the selector")
+	case len(args) > 0 && o.allNamespaces:
+		return nil, errors.New("--all-namespaces: a name is in one namespace; leave out KIND/NAME, or give -n")
+	case o.allNamespaces:
+		o.namespace = ""
+	}
+	return selector, nil
+}
+
+// answerFrom explains the named objects, or all.
+func (o *explainOptions) answerFrom(
+	cluster *rules.Cluster, namespace string, selector labels.Selector, args []string,
+) (Answer, error) {
 	answer := Answer{Schema: schemaExplain, Time: cluster.Now.UTC(), named: len(args) > 0}
 	if !answer.named {
 		answer.Reports = selected(cluster, cluster.Stuck(o.namespace), selector)
@@ -259,8 +262,8 @@ func (o *explainOptions) render(answer Answer) (string, error) {
 	return p.String(), nil
 }
 
-// exitCode returns 1 if an object is stuck, and 2 if the state of an object is unknown. Without an object,
-// waits that are normal are not stuck.
+// exitCode returns 1 if an object is stuck, and 2 if the state of an object is unknown. Without an
+// object, waits that are normal are not stuck.
 func exitCode(answer Answer) int {
 	code := 0
 	if answer.Unknown {

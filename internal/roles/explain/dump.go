@@ -110,7 +110,7 @@ func (s *source) each(ctx context.Context, f func(client.Object)) (map[rules.Kin
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	unread, err := inventory.List(ctx, reader, cmp.Or(s.namespace, namespace), nil, f)
+	unread, err := inventory.List(ctx, reader, namespace, nil, f)
 	return unread, time.Now(), err
 }
 

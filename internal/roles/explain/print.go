@@ -15,7 +15,8 @@ import (
 	"github.com/purser-csi/purser/internal/printable"
 )
 
-// encode returns an answer as json or yaml. Characters that a terminal acts on are escaped there too.
+// encode returns an answer as json or yaml. Characters that a terminal acts on are escaped there
+// too.
 func encode(answer any, format string) (string, error) {
 	text, err := json.MarshalIndent(answer, "", "  ")
 	if err != nil {
@@ -46,8 +47,8 @@ type printer struct {
 	style style
 }
 
-// line writes one line. All text is written by it: what is no [code] comes from the cluster, and loses
-// the characters that a terminal acts on.
+// line writes one line. All text is written by it: what is no [code] comes from the cluster, and
+// loses the characters that a terminal acts on.
 func (p *printer) line(format string, args ...any) {
 	shown := make([]any, len(args))
 	for i, arg := range args {
@@ -246,6 +247,8 @@ func (p *printer) groups(answer Answer, all bool) {
 		p.table(stuck, answer.Time)
 	case answer.Unknown:
 		p.line("Cannot tell whether something is stuck: not all was read.")
+	case len(answer.Unread) > 0:
+		p.line("Nothing is stuck, as far as could be read.")
 	default:
 		p.line("Nothing is stuck.")
 	}
@@ -284,8 +287,8 @@ func counted(n int, one, more string) string {
 	return fmt.Sprint(n, " ", more)
 }
 
-// table has a line for each cause: the oldest object, how many more, since when, the actor, the cause.
-// What does not fit is cut at the end, where the cause is; names come first and stay whole.
+// table has a line for each cause: the oldest object, how many more, since when, the actor, the
+// cause. What does not fit is cut at the end, where the cause is; names come first and stay whole.
 func (p *printer) table(groups []rules.Group, now time.Time) {
 	rows := [][]string{{"OBJECT", "SINCE", "WHO", "CAUSE"}}
 	for _, g := range groups {

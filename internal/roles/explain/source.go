@@ -97,20 +97,21 @@ func (s *source) config() (*rest.Config, string, error) {
 	return config, namespace, err
 }
 
-func (s *source) client() (client.Client, string, error) {
+func (s *source) client() (client.WithWatch, string, error) {
 	config, namespace, err := s.config()
 	if err != nil {
 		return nil, "", err
 	}
-	c, err := client.New(config, client.Options{Scheme: inventory.Scheme()})
+	c, err := client.NewWithWatch(config, client.Options{Scheme: inventory.Scheme()})
 	if err != nil {
 		return nil, "", fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
-	return c, namespace, nil
+	return c, cmp.Or(s.namespace, namespace), nil
 }
 
-// read returns the cluster, and the namespace that objects without one are in. Of an API server it reads what
-// an explanation of objects of the asked kinds needs, and everything without asked kinds.
+// read returns the cluster, and the namespace that objects without one are in. Of an API server it
+// reads what an explanation of objects of the asked kinds needs, and everything without asked
+// kinds.
 func (s *source) read(ctx context.Context, asked ...core.Kind) (*core.Cluster, string, error) {
 	if len(s.from) > 0 {
 		builder, err := s.readDump()
@@ -125,9 +126,6 @@ func (s *source) read(ctx context.Context, asked ...core.Kind) (*core.Cluster, s
 	reader, namespace, err := s.client()
 	if err != nil {
 		return nil, "", err
-	}
-	if s.namespace != "" {
-		namespace = s.namespace
 	}
 	cluster, err := inventory.Read(ctx, reader, namespace, time.Now(), asked...)
 	return cluster, namespace, err

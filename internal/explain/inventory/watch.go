@@ -1,0 +1,144 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	explain "github.com/purser-csi/purser/internal/explain/rules"
+)
+
+// Watcher has the objects that explanations read, in one informer for each kind that may be read.
+type Watcher struct {
+	informers []toolscache.SharedIndexInformer
+	unread    map[explain.Kind]string
+	changed   chan struct{}
+}
+
+// Watch starts the informers of the kinds that [List] reads for the asked kinds, which end with the
+// context, and returns when each has its first list. Of a kind that may be listed and not watched,
+// the informer lists again, with growing pauses.
+func Watch(
+	ctx context.Context, from client.WithWatch, namespace string, asked ...explain.Kind,
+) (*Watcher, error) {
+	w := &Watcher{unread: map[explain.Kind]string{}, changed: make(chan struct{}, 1)}
+	var synced []toolscache.InformerSynced
+	for _, k := range needed(asked, w.unread) {
+		readable, err := k.read(ctx, from, namespace, client.Limit(1))
+		if err != nil {
+			return nil, err
+		}
+		if readable.unread != "" {
+			w.unread[k.name] = readable.unread
+		}
+		if readable.list == nil {
+			continue
+		}
+		informer := toolscache.NewSharedIndexInformer(listWatch{from, readable}, nil, 0, toolscache.Indexers{})
+		err = informer.SetWatchErrorHandlerWithContext(func(context.Context, *toolscache.Reflector, error) {})
+		_, handlerErr := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { w.note() }, UpdateFunc: func(any, any) { w.note() },
+			DeleteFunc: func(any) { w.note() },
+		})
+		if err = errors.Join(err, handlerErr); err != nil {
+			return nil, err
+		}
+		w.informers, synced = append(w.informers, informer), append(synced, informer.HasSynced)
+		go informer.RunWithContext(ctx)
+	}
+	if !toolscache.WaitForCacheSync(ctx.Done(), synced...) {
+		return nil, context.Cause(ctx)
+	}
+	return w, nil
+}
+
+// note signals a change. A signal that has not been received stands for all changes until it is.
+func (w *Watcher) note() {
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Changed receives after objects have changed.
+func (w *Watcher) Changed() <-chan struct{} { return w.changed }
+
+// Cluster returns the objects as the informers have them, in the order of an API server.
+func (w *Watcher) Cluster(now time.Time) *explain.Cluster {
+	builder := NewBuilder(now)
+	for _, informer := range w.informers {
+		var objects []client.Object
+		for _, item := range informer.GetStore().List() {
+			if o, is := item.(client.Object); is {
+				objects = append(objects, named(o))
+			}
+		}
+		slices.SortFunc(objects, byKey)
+		for _, o := range objects {
+			builder.Add(o)
+		}
+	}
+	builder.cluster.Unread = w.unread
+	return prepare(builder.cluster)
+}
+
+// named returns an object of which only metadata is read with its own kind, which a watch leaves
+// out: it is a Secret.
+func named(o client.Object) client.Object {
+	partial, is := o.(*metav1.PartialObjectMetadata)
+	if !is {
+		return o
+	}
+	partial = partial.DeepCopy()
+	partial.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(string(explain.Secret)))
+	return partial
+}
+
+func byKey(a, b client.Object) int {
+	return slices.Compare([]string{a.GetNamespace(), a.GetName()}, []string{b.GetNamespace(), b.GetName()})
+}
+
+// listWatch lists and watches what may be read of one kind.
+type listWatch struct {
+	from     client.WithWatch
+	readable found
+}
+
+// IsWatchListSemanticsUnSupported has the informer list before it watches: not every client of this
+// package sends the objects that exist in a watch.
+func (listWatch) IsWatchListSemanticsUnSupported() bool { return true }
+
+func (l listWatch) options(raw *metav1.ListOptions) []client.ListOption {
+	return []client.ListOption{
+		&client.ListOptions{Raw: raw, Limit: raw.Limit, Continue: raw.Continue}, client.InNamespace(l.readable.in),
+	}
+}
+
+// List implements toolscache.Lister.
+func (l listWatch) List(options metav1.ListOptions) (runtime.Object, error) {
+	return l.ListWithContext(context.Background(), options)
+}
+
+// ListWithContext implements toolscache.ListerWithContext.
+func (l listWatch) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	list := l.readable.empty()
+	return list, l.from.List(ctx, list, l.options(&options)...)
+}
+
+// Watch implements toolscache.Watcher.
+func (l listWatch) Watch(options metav1.ListOptions) (watch.Interface, error) {
+	return l.WatchWithContext(context.Background(), options)
+}
+
+// WatchWithContext implements toolscache.WatcherWithContext.
+func (l listWatch) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	return l.from.Watch(ctx, l.readable.empty(), l.options(&options)...)
+}
