@@ -4,21 +4,68 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"time"
 
+	"github.com/container-storage-interface/spec/lib/go/csi"
 	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
-	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
+	"google.golang.org/protobuf/types/known/timestamppb"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/csirpc"
-	"github.com/purser-csi/purser/internal/reconcile"
 	rules "github.com/purser-csi/purser/internal/snapshot/rules"
 )
+
+// driver makes the requests about one kind of content.
+type driver interface {
+	methods() (create, find, remove string)
+	create(ctx context.Context, a rules.CreateSnapshot, secrets map[string]string) (rules.Answer, error)
+	find(ctx context.Context, a rules.FindSnapshot, secrets map[string]string) (rules.Answer, error)
+	remove(ctx context.Context, a rules.DeleteSnapshot, secrets map[string]string) error
+}
+
+func (c *ContentController[C, L]) create(
+	ctx context.Context, content client.Object, a rules.CreateSnapshot,
+) (answer rules.Answer, failure *rules.Failure, err error) {
+	method, _, _ := c.driver.methods()
+	call := csirpc.Call{
+		Method: method, Volume: a.Name, Secret: a.Secret,
+		Send: func(ctx context.Context, secrets map[string]string) (err error) {
+			answer, err = c.driver.create(ctx, a, secrets)
+			return err
+		},
+	}
+	if a.Mark != "" {
+		call.Mark = func(ctx context.Context) error {
+			_, err := c.annotate(ctx, content, a.Mark, new("yes"))
+			return err
+		}
+	}
+	failure, err = c.call(ctx, call)
+	return answer, failure, err
+}
+
+func (c *ContentController[C, L]) find(
+	ctx context.Context, a rules.FindSnapshot,
+) (answer rules.Answer, failure *rules.Failure, err error) {
+	_, method, _ := c.driver.methods()
+	failure, err = c.call(ctx, csirpc.Call{
+		Method: method, Volume: a.Handle, Secret: a.Secret,
+		Send: func(ctx context.Context, secrets map[string]string) (err error) {
+			answer, err = c.driver.find(ctx, a, secrets)
+			return err
+		},
+	})
+	return answer, failure, err
+}
+
+// remove calls the driver without its secret if that does not exist, as for volumes (D-15): the
+// secret is often in the namespace of the VolumeSnapshot and deleted with it.
+func (c *ContentController[C, L]) remove(ctx context.Context, a rules.DeleteSnapshot) (*rules.Failure, error) {
+	_, _, method := c.driver.methods()
+	return c.call(ctx, csirpc.Call{
+		Method: method, Volume: a.Handle, Secret: a.Secret, Absent: csirpc.CallWithoutSecret,
+		Send: func(ctx context.Context, secrets map[string]string) error { return c.driver.remove(ctx, a, secrets) },
+	})
+}
 
 // call makes one call to the driver. An error is one of writing the mark: then nothing is known that
 // the status should say.
@@ -40,86 +87,108 @@ func (c *SidecarConfig) call(ctx context.Context, call csirpc.Call) (*rules.Fail
 	return failure.Answer(), nil
 }
 
-// mark returns the step of a call that sets an annotation of a content; nil if the content has it.
-func mark[T storable[T]](contents store[T], content T, key string, missing bool) func(context.Context) error {
-	if !missing {
-		return nil
-	}
-	return func(ctx context.Context) error { return contents.annotate(ctx, content, key, new("yes")) }
+// snapshotDriver makes the requests about single snapshots.
+type snapshotDriver struct{ csi.ControllerClient }
+
+func (snapshotDriver) methods() (create, find, remove string) {
+	return "CreateSnapshot", "ListSnapshots", "DeleteSnapshot"
 }
 
-// recorder emits the warnings about a content that is being deleted for its VolumeSnapshot, or
-// VolumeGroupSnapshot, as well: its user sees no other object.
-type recorder struct{ reconcile.Recorder }
+func (d snapshotDriver) create(
+	ctx context.Context, a rules.CreateSnapshot, secrets map[string]string,
+) (answer rules.Answer, err error) {
+	response, err := d.CreateSnapshot(ctx, &csi.CreateSnapshotRequest{
+		SourceVolumeId: a.Volumes[0], Name: a.Name, Parameters: a.Parameters, Secrets: secrets,
+	})
+	return answerOf(response.GetSnapshot(), err)
+}
 
-// Event implements reconcile.Recorder.
-func (r recorder) Event(object runtime.Object, eventType, reason, message string) {
-	r.Recorder.Event(object, eventType, reason, message)
-	content, is := object.(client.Object)
-	if !is || content.GetDeletionTimestamp() == nil || eventType != corev1.EventTypeWarning {
-		return
-	}
-	switch content := object.(type) {
-	case *snapshotv1.VolumeSnapshotContent:
-		if ref := content.Spec.VolumeSnapshotRef; ref.UID != "" {
-			r.Recorder.Event(&snapshotv1.VolumeSnapshot{ObjectMeta: ownerOf(ref)}, eventType, reason, message)
-		}
-	case *groupv1.VolumeGroupSnapshotContent:
-		if ref := content.Spec.VolumeGroupSnapshotRef; ref.UID != "" {
-			r.Recorder.Event(&groupv1.VolumeGroupSnapshot{ObjectMeta: ownerOf(ref)}, eventType, reason, message)
+func (d snapshotDriver) find(
+	ctx context.Context, a rules.FindSnapshot, secrets map[string]string,
+) (answer rules.Answer, err error) {
+	response, err := d.ListSnapshots(ctx, &csi.ListSnapshotsRequest{SnapshotId: a.Handle, Secrets: secrets})
+	for _, entry := range response.GetEntries() {
+		if entry.GetSnapshot().GetSnapshotId() == a.Handle {
+			return answerOf(entry.GetSnapshot(), err)
 		}
 	}
+	return answer, err
 }
 
-func ownerOf(ref corev1.ObjectReference) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID}
+func (d snapshotDriver) remove(ctx context.Context, a rules.DeleteSnapshot, secrets map[string]string) error {
+	_, err := d.DeleteSnapshot(ctx, &csi.DeleteSnapshotRequest{SnapshotId: a.Handle, Secrets: secrets})
+	return err
 }
 
-// askedTimes remembers when the driver last said that a snapshot is not ready. It is safe for
-// concurrent use.
-type askedTimes struct {
-	mu    sync.Mutex
-	times map[types.UID]time.Time
+func answerOf(s *csi.Snapshot, err error) (a rules.Answer, _ error) {
+	if err != nil {
+		return a, err
+	}
+	a = rules.Answer{Handle: s.GetSnapshotId(), Ready: s.GetReadyToUse(), Size: s.GetSizeBytes()}
+	setCreated(&a, s)
+	return a, nil
 }
 
-// note remembers a time; the zero time forgets.
-func (a *askedTimes) note(uid types.UID, asked time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	switch {
-	case asked.IsZero():
-		delete(a.times, uid)
-	case a.times == nil:
-		a.times = map[types.UID]time.Time{uid: asked}
-	default:
-		a.times[uid] = asked
+// setCreated sets the time that the driver says, if it says one.
+func setCreated(a *rules.Answer, of interface {
+	GetCreationTime() *timestamppb.Timestamp
+},
+) {
+	if at := of.GetCreationTime(); at != nil {
+		a.Created = at.AsTime()
 	}
 }
 
-func (a *askedTimes) last(uid types.UID) time.Time {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.times[uid]
+// groupDriver makes the requests about groups.
+type groupDriver struct{ csi.GroupControllerClient }
+
+func (groupDriver) methods() (create, find, remove string) {
+	return "CreateVolumeGroupSnapshot", "GetVolumeGroupSnapshot", "DeleteVolumeGroupSnapshot"
 }
 
-// answered remembers when the driver was asked about a snapshot, or group, that is not ready, and
-// forgets one that is ready or that the driver does not know.
-func (a *askedTimes) answered(uid types.UID, answer interface{ IsPending() bool }, now time.Time) {
-	if !answer.IsPending() {
-		now = time.Time{}
-	}
-	a.note(uid, now)
+func (d groupDriver) create(
+	ctx context.Context, a rules.CreateSnapshot, secrets map[string]string,
+) (answer rules.Answer, err error) {
+	response, err := d.CreateVolumeGroupSnapshot(ctx, &csi.CreateVolumeGroupSnapshotRequest{
+		Name: a.Name, SourceVolumeIds: a.Volumes, Parameters: a.Parameters, Secrets: secrets,
+	})
+	return groupAnswer(response.GetGroupSnapshot(), err)
 }
 
-// inputs is what a failed attempt for a content was made from: with another class, or to delete, the
-// next attempt is due at once.
-func inputs[T, Class client.Object](content T, class Class) string {
-	if isNil(content) {
-		return ""
+func (d groupDriver) find(
+	ctx context.Context, a rules.FindSnapshot, secrets map[string]string,
+) (answer rules.Answer, err error) {
+	response, err := d.GetVolumeGroupSnapshot(ctx, &csi.GetVolumeGroupSnapshotRequest{
+		GroupSnapshotId: a.Handle, SnapshotIds: a.Snapshots, Secrets: secrets,
+	})
+	return groupAnswer(response.GetGroupSnapshot(), err)
+}
+
+func (d groupDriver) remove(ctx context.Context, a rules.DeleteSnapshot, secrets map[string]string) error {
+	_, err := d.DeleteVolumeGroupSnapshot(ctx, &csi.DeleteVolumeGroupSnapshotRequest{
+		GroupSnapshotId: a.Handle, SnapshotIds: a.Snapshots, Secrets: secrets,
+	})
+	return err
+}
+
+func groupAnswer(group *csi.VolumeGroupSnapshot, err error) (a rules.Answer, _ error) {
+	if err != nil {
+		return a, err
 	}
-	version := ""
-	if !isNil(class) {
-		version = class.GetResourceVersion()
+	a = rules.Answer{Handle: group.GetGroupSnapshotId(), Ready: group.GetReadyToUse()}
+	setCreated(&a, group)
+	for _, one := range group.GetSnapshots() {
+		info := groupv1.VolumeSnapshotInfo{
+			VolumeHandle: one.GetSourceVolumeId(), SnapshotHandle: one.GetSnapshotId(),
+			ReadyToUse: new(one.GetReadyToUse()),
+		}
+		if one.GetSizeBytes() > 0 {
+			info.RestoreSize = new(one.GetSizeBytes())
+		}
+		if at := one.GetCreationTime(); at != nil {
+			info.CreationTime = new(at.AsTime().UnixNano())
+		}
+		a.Snapshots = append(a.Snapshots, info)
 	}
-	return fmt.Sprintf("%s/%s/%t", content.GetUID(), version, content.GetDeletionTimestamp() != nil)
+	return a, nil
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
+	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -12,33 +15,33 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/kube"
-	"github.com/purser-csi/purser/internal/names"
 	rules "github.com/purser-csi/purser/internal/snapshot/rules"
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 const (
-	// IndexSnapshotSource finds VolumeSnapshots by the claim that they are taken of.
-	IndexSnapshotSource = "snapshotSourceClaim"
-	// IndexContentOfSnapshot finds contents by the VolumeSnapshot that they refer to.
-	IndexContentOfSnapshot = "snapshotRef"
-	// IndexRestoredClaim finds claims by the VolumeSnapshot that they are restored from.
-	IndexRestoredClaim = "restoredSnapshot"
+	// indexSnapshotSource finds VolumeSnapshots by the claim that they are taken of.
+	indexSnapshotSource = "snapshotSourceClaim"
+	// indexRef finds contents by the VolumeSnapshot or VolumeGroupSnapshot that they refer to.
+	indexRef = "snapshotRef"
+	// indexRestoredClaim finds claims by the VolumeSnapshot that they are restored from.
+	indexRestoredClaim = "restoredSnapshot"
+	// indexGroup finds VolumeSnapshots by the name of the group that they are members of.
+	indexGroup = "snapshotGroup"
+	// indexVolume finds volumes by driver and handle.
+	indexVolume = "snapshotVolumeHandle"
+	// indexHandle finds contents by the handle of their snapshot.
+	indexHandle = "snapshotHandle"
 )
 
 // Indexes are those that [Gather] reads by.
 func Indexes() []kube.Index {
 	return []kube.Index{
-		kube.IndexBy(IndexSnapshotSource, func(vs *snapshotv1.VolumeSnapshot) []string {
-			if source := rules.SourceClaim(vs); source != "" {
-				return []string{source}
-			}
-			return nil
+		kube.IndexBy(indexSnapshotSource, func(vs *snapshotv1.VolumeSnapshot) []string {
+			return unlessEmpty(rules.SourceClaim(vs))
 		}),
-		kube.IndexBy(IndexContentOfSnapshot, func(content *snapshotv1.VolumeSnapshotContent) []string {
-			ref := content.Spec.VolumeSnapshotRef
-			return []string{types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}.String()}
-		}),
-		kube.IndexBy(IndexRestoredClaim, func(claim *corev1.PersistentVolumeClaim) []string {
+		{Kind: &snapshotv1.VolumeSnapshotContent{}, Field: indexRef, Values: byRef},
+		kube.IndexBy(indexRestoredClaim, func(claim *corev1.PersistentVolumeClaim) []string {
 			if from, is := rules.RestoredFrom(claim); is {
 				return []string{from.String()}
 			}
@@ -47,205 +50,319 @@ func Indexes() []kube.Index {
 	}
 }
 
-// Newest reads an object as new as this process's last write to it.
-type Newest[T client.Object] func(ctx context.Context, key types.NamespacedName) (T, error)
-
-// newest reads as memory does; nil for as the reader has the object.
-func newest[T client.Object](
-	ctx context.Context, from client.Reader, memory Newest[T], into T, key types.NamespacedName,
-) (T, error) {
-	if memory != nil {
-		return memory(ctx, key)
+// GroupIndexes are those that the controllers read groups and their members by, beside [Indexes].
+func GroupIndexes() []kube.Index {
+	return []kube.Index{
+		kube.IndexBy(
+			indexGroup, func(vs *snapshotv1.VolumeSnapshot) []string { return unlessEmpty(rules.GroupOf(vs)) },
+		),
+		kube.IndexBy(indexVolume, func(pv *corev1.PersistentVolume) []string {
+			if pv.Spec.CSI == nil {
+				return nil
+			}
+			return []string{volumeKey(pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle)}
+		}),
+		{Kind: &groupv1.VolumeGroupSnapshotContent{}, Field: indexRef, Values: byRef},
 	}
-	return kube.Get(ctx, from, key, into)
 }
 
-// Memory is the state of this process about VolumeSnapshots, beyond the API objects. Each
-// function may be nil.
-type Memory struct {
-	Settings rules.Settings
-	Snapshot Newest[*snapshotv1.VolumeSnapshot]
-	Content  Newest[*snapshotv1.VolumeSnapshotContent]
-	Claim    Newest[*corev1.PersistentVolumeClaim]
-	// Group says how it stands with the group that a VolumeSnapshot is a member of; nil for a process
-	// that does not follow groups.
-	Group func(context.Context, *snapshotv1.VolumeSnapshot) (rules.GroupState, error)
+// ContentIndexes are those that the sidecar reads by.
+func ContentIndexes() []kube.Index {
+	return []kube.Index{
+		kube.IndexBy(indexHandle, func(c *snapshotv1.VolumeSnapshotContent) []string {
+			return unlessEmpty(rules.Handle(c, c.Spec.Driver))
+		}),
+	}
 }
 
-// snapshotGather reads around one VolumeSnapshot.
-type snapshotGather struct {
-	from   kube.Readers
-	memory Memory
+func unlessEmpty(value string) []string {
+	if value == "" {
+		return nil
+	}
+	return []string{value}
+}
+
+func byRef(o client.Object) []string { return []string{refOf(o).String()} }
+
+// refOf returns the key of the object that a content refers to.
+func refOf(content client.Object) types.NamespacedName {
+	ref := rules.RefOf(content)
+	return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+}
+
+func volumeKey(driver, handle string) string { return driver + "^" + handle }
+
+// gatherState reads what the decisions about both kinds depend on.
+func gatherState[O requests, C contents, L classes](
+	ctx context.Context, from client.Reader, key types.NamespacedName, settings rules.Settings,
+) (s rules.State[O, C, L], err error) {
+	s.Settings, s.Key = settings, key
+	if s.Referring, err = list[C](ctx, from, client.MatchingFields{indexRef: key.String()}); err != nil {
+		return s, err
+	}
+	if s.Snapshot, err = get[O](ctx, from, key); err != nil || s.Snapshot == nil {
+		return s, err
+	}
+	s.Content, err = get[C](ctx, from, types.NamespacedName{Name: rules.ContentName(s.Snapshot)})
+	if err != nil || s.Content != nil || s.Snapshot.GetDeletionTimestamp() != nil {
+		return s, err
+	}
+	if class := *rules.ClassNameOf(s.Snapshot); class != nil {
+		s.Class, err = get[L](ctx, from, types.NamespacedName{Name: *class})
+	} else {
+		s.Classes, err = list[L](ctx, from)
+	}
+	return s, err
 }
 
 // Gather gathers the inputs of the decision about a VolumeSnapshot for the snapshot-controller.
 func Gather(
-	ctx context.Context, from kube.Readers, key types.NamespacedName, m Memory,
+	ctx context.Context, from client.Reader, key types.NamespacedName, settings rules.Settings,
 ) (rules.Snapshot, error) {
-	s, g := rules.Snapshot{Settings: m.Settings, Key: key}, &snapshotGather{from, m}
-	var err error
-	if s.Unprotected, err = g.unprotected(ctx, key); err != nil {
-		return s, err
-	}
-	s.Snapshot, err = newest(ctx, from.Cached, m.Snapshot, &snapshotv1.VolumeSnapshot{}, key)
+	s, err := gatherState[
+		*snapshotv1.VolumeSnapshot, *snapshotv1.VolumeSnapshotContent, *snapshotv1.VolumeSnapshotClass,
+	](ctx, from, key, settings)
 	if err != nil || s.Snapshot == nil {
 		return s, err
 	}
-	if s.Content, err = g.content(ctx, s.Snapshot); err != nil {
-		return s, err
-	}
-	if m.Group != nil {
-		if s.Group, err = m.Group(ctx, s.Snapshot); err != nil {
+	if group := rules.GroupOf(s.Snapshot); group != "" && settings.Groups {
+		name := types.NamespacedName{Namespace: key.Namespace, Name: group}
+		if s.Group, err = get[*groupv1.VolumeGroupSnapshot](ctx, from, name); err != nil {
 			return s, err
 		}
 	}
-	if err := g.readClaim(ctx, &s); err != nil {
+	if err := gatherClaim(ctx, from, &s); err != nil || s.Snapshot.DeletionTimestamp == nil {
 		return s, err
 	}
-	if s.Snapshot.DeletionTimestamp != nil {
-		s.Restoring, err = Restoring(ctx, from.Cached, key)
-		return s, err
-	}
-	if s.Content == nil {
-		err = g.readClass(ctx, &s)
-	}
+	s.Restoring, err = restoring(ctx, from, key)
 	return s, err
 }
 
-// content returns the content of a VolumeSnapshot. What follows from its absence, that the snapshot
-// is lost or that its finalizers may go, must not follow from a stale cache: the API server is
-// asked.
-func (g *snapshotGather) content(
-	ctx context.Context, vs *snapshotv1.VolumeSnapshot,
-) (*snapshotv1.VolumeSnapshotContent, error) {
-	if rules.IsReleased(vs) {
-		return nil, nil //nolint:nilnil // nothing is decided by it any more
-	}
-	key := types.NamespacedName{Name: rules.ContentName(vs)}
-	content, err := newest(ctx, g.from.Cached, g.memory.Content, &snapshotv1.VolumeSnapshotContent{}, key)
-	bound := vs.Status != nil && vs.Status.BoundVolumeSnapshotContentName != nil
-	if err != nil || content != nil || !bound && vs.DeletionTimestamp == nil {
-		return content, err
-	}
-	return kube.Get(ctx, g.from.Live, key, &snapshotv1.VolumeSnapshotContent{})
-}
-
-// unprotected returns the contents that refer to a VolumeSnapshot and lack their finalizer (SN-V3).
-func (g *snapshotGather) unprotected(
-	ctx context.Context, key types.NamespacedName,
-) ([]*snapshotv1.VolumeSnapshotContent, error) {
-	var all snapshotv1.VolumeSnapshotContentList
-	if err := g.from.Cached.List(ctx, &all, client.MatchingFields{IndexContentOfSnapshot: key.String()}); err != nil {
-		return nil, fmt.Errorf("read the contents of VolumeSnapshot %s: %w", key, err)
-	}
-	var found []*snapshotv1.VolumeSnapshotContent
-	for i := range all.Items {
-		one, err := newest(ctx, g.from.Cached, g.memory.Content, &snapshotv1.VolumeSnapshotContent{},
-			client.ObjectKeyFromObject(&all.Items[i]))
-		if err != nil {
-			return nil, err
-		}
-		if one != nil && rules.LacksFinalizer(one) {
-			found = append(found, one)
-		}
-	}
-	return found, nil
-}
-
-// readClaim reads the source and the other snapshots that need it, and the volume while there is
-// no content (SN-W7).
-func (g *snapshotGather) readClaim(ctx context.Context, s *rules.Snapshot) error {
+// gatherClaim reads the source and the other snapshots of it.
+func gatherClaim(ctx context.Context, from client.Reader, s *rules.Snapshot) (err error) {
 	name := rules.SourceClaim(s.Snapshot)
 	if name == "" {
 		return nil
 	}
-	var err error
 	key := types.NamespacedName{Namespace: s.Key.Namespace, Name: name}
-	s.Claim, err = newest(ctx, g.from.Cached, g.memory.Claim, &corev1.PersistentVolumeClaim{}, key)
-	if err != nil || s.Claim == nil {
+	if s.Claim, err = get[*corev1.PersistentVolumeClaim](ctx, from, key); err != nil || s.Claim == nil {
 		return err
 	}
-	if s.Content == nil && s.Claim.Spec.VolumeName != "" && s.Snapshot.DeletionTimestamp == nil {
-		if err := g.readVolume(ctx, s); err != nil {
+	s.Others, err = list[*snapshotv1.VolumeSnapshot](
+		ctx, from, client.InNamespace(key.Namespace), client.MatchingFields{indexSnapshotSource: name},
+	)
+	s.Others = slices.DeleteFunc(s.Others, func(vs *snapshotv1.VolumeSnapshot) bool { return vs.Name == s.Key.Name })
+	return err
+}
+
+// restoring returns the claims without a volume whose source is the VolumeSnapshot.
+func restoring(ctx context.Context, from client.Reader, key types.NamespacedName) (names []string, err error) {
+	claims, err := list[*corev1.PersistentVolumeClaim](
+		ctx, from, client.MatchingFields{indexRestoredClaim: key.String()},
+	)
+	for _, claim := range claims {
+		if claim.Spec.VolumeName == "" {
+			names = append(names, client.ObjectKeyFromObject(claim).String())
+		}
+	}
+	return names, err
+}
+
+// gatherGroup gathers the inputs of the decision about a VolumeGroupSnapshot.
+func gatherGroup(
+	ctx context.Context, from client.Reader, key types.NamespacedName, settings rules.Settings,
+) (rules.Group, error) {
+	s, err := gatherState[
+		*groupv1.VolumeGroupSnapshot, *groupv1.VolumeGroupSnapshotContent, *groupv1.VolumeGroupSnapshotClass,
+	](ctx, from, key, settings)
+	switch {
+	case err != nil || s.Snapshot == nil:
+		return s, err
+	case s.Snapshot.DeletionTimestamp != nil:
+		return s, gatherOwned(ctx, from, &s)
+	case s.Content == nil || s.Content.Status == nil:
+		return s, nil
+	}
+	for _, info := range s.Content.Status.VolumeSnapshotInfoList {
+		m := rules.Member{Info: info}
+		snapshot, content := rules.MemberNames(s.Snapshot.UID, info.VolumeHandle)
+		name := types.NamespacedName{Namespace: key.Namespace, Name: snapshot}
+		if m.Snapshot, err = get[*snapshotv1.VolumeSnapshot](ctx, from, name); err != nil {
+			return s, err
+		}
+		name = types.NamespacedName{Name: content}
+		if m.Content, err = get[*snapshotv1.VolumeSnapshotContent](ctx, from, name); err != nil {
+			return s, err
+		}
+		of := client.MatchingFields{indexVolume: volumeKey(s.Content.Spec.Driver, info.VolumeHandle)}
+		if m.Volumes, err = list[*corev1.PersistentVolume](ctx, from, of); err != nil {
+			return s, err
+		}
+		s.Members = append(s.Members, m)
+	}
+	return s, nil
+}
+
+// gatherOwned reads the members of a group that is being deleted, and what is restored from them.
+func gatherOwned(ctx context.Context, from client.Reader, s *rules.Group) error {
+	members, err := list[*snapshotv1.VolumeSnapshot](
+		ctx, from, client.InNamespace(s.Key.Namespace), client.MatchingFields{indexGroup: s.Key.Name},
+	)
+	if err != nil {
+		return err
+	}
+	for _, member := range members {
+		claims, err := restoring(ctx, from, client.ObjectKeyFromObject(member))
+		if err != nil {
 			return err
 		}
-	}
-	if !slices.Contains(s.Claim.Finalizers, names.FinalizerSnapshotClaim) {
-		return nil
-	}
-	var all snapshotv1.VolumeSnapshotList
-	if err := g.from.Cached.List(ctx, &all, client.InNamespace(key.Namespace),
-		client.MatchingFields{IndexSnapshotSource: name}); err != nil {
-		return fmt.Errorf("read the VolumeSnapshots of claim %s: %w", key, err)
-	}
-	for i := range all.Items {
-		if other := &all.Items[i]; other.Name != s.Key.Name && rules.NeedsClaim(other) {
-			s.Others = append(s.Others, other.Name)
+		s.Restoring = append(s.Restoring, claims...)
+		if member.DeletionTimestamp == nil {
+			s.Owned = append(s.Owned, member.Name)
 		}
 	}
 	return nil
 }
 
-// readVolume reads the volume of the source, and in distributed mode the nodes that it may be on.
-func (g *snapshotGather) readVolume(ctx context.Context, s *rules.Snapshot) (err error) {
-	name := types.NamespacedName{Name: s.Claim.Spec.VolumeName}
-	if s.Volume, err = kube.Get(ctx, g.from.Live, name, &corev1.PersistentVolume{}); err != nil || s.Volume == nil {
-		return err
-	}
-	if !g.memory.Settings.Distributed || s.Volume.Spec.NodeAffinity == nil {
-		return nil
-	}
-	var nodes corev1.NodeList
-	if err := g.from.Cached.List(ctx, &nodes); err != nil {
-		return fmt.Errorf("read the nodes of volume %q: %w", s.Volume.Name, err)
-	}
-	s.Nodes = nodes.Items
-	return nil
-}
-
-func (g *snapshotGather) readClass(ctx context.Context, s *rules.Snapshot) error {
-	if name := s.Snapshot.Spec.VolumeSnapshotClassName; name != nil {
+// read reads what a decision asks for from the API server, and nodes from the cache.
+func read[O requests, C contents, L classes](
+	ctx context.Context, from kube.Readers, s rules.State[O, C, L], refs []verdict.Ref,
+) (rules.State[O, C, L], error) {
+	for _, ref := range refs {
 		var err error
-		s.Class, err = kube.Get(
-			ctx, g.from.Cached, types.NamespacedName{Name: *name}, &snapshotv1.VolumeSnapshotClass{},
-		)
-		return err
-	}
-	var all snapshotv1.VolumeSnapshotClassList
-	if err := g.from.Cached.List(ctx, &all); err != nil {
-		return fmt.Errorf("read VolumeSnapshotClasses: %w", err)
-	}
-	for i := range all.Items {
-		if rules.IsDefaultClass(&all.Items[i]) {
-			s.Defaults = append(s.Defaults, all.Items[i])
+		key := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+		switch ref.What {
+		case rules.ReadContent:
+			s.Content, err = get[C](ctx, from.Live, key)
+		case rules.ReadGroup:
+			s.Group, err = get[*groupv1.VolumeGroupSnapshot](ctx, from.Live, key)
+		case rules.ReadVolume:
+			s.Volume, err = get[*corev1.PersistentVolume](ctx, from.Live, key)
+		case rules.ReadNodes:
+			var nodes corev1.NodeList
+			err = from.Cached.List(ctx, &nodes)
+			s.Nodes = nodes.Items
+		case rules.ReadSources:
+			s.Sources, err = readSources(ctx, from.Live, any(s.Snapshot))
 		}
+		if err != nil {
+			return s, err
+		}
+		s.Read = append(s.Read, ref.What)
 	}
-	return nil
+	return s, nil
 }
 
-// Restoring returns the claims without a volume whose source is the VolumeSnapshot.
-func Restoring(ctx context.Context, from client.Reader, key types.NamespacedName) ([]string, error) {
-	var all corev1.PersistentVolumeClaimList
-	if err := from.List(ctx, &all, client.MatchingFields{IndexRestoredClaim: key.String()}); err != nil {
-		return nil, fmt.Errorf("read the claims that are restored from %s: %w", key, err)
+// readSources reads the claims that the selector selects, and their volumes. The claims are read
+// live, as upstream does (SN-G1): a group that is taken without a claim whose label the cache has not
+// seen lacks that volume for ever.
+func readSources(ctx context.Context, live client.Reader, object any) (all []rules.Source, err error) {
+	group, _ := object.(*groupv1.VolumeGroupSnapshot)
+	selector, err := rules.Selector(group)
+	if err != nil {
+		return nil, err
 	}
-	var found []string
-	for i := range all.Items {
-		if all.Items[i].Status.Phase == corev1.ClaimPending {
-			found = append(found, client.ObjectKeyFromObject(&all.Items[i]).String())
+	claims, err := list[*corev1.PersistentVolumeClaim](
+		ctx, live, client.InNamespace(group.Namespace), client.MatchingLabelsSelector{Selector: selector},
+	)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(claims, func(a, b *corev1.PersistentVolumeClaim) int { return strings.Compare(a.Name, b.Name) })
+	for _, claim := range claims {
+		source := rules.Source{Claim: claim}
+		if name := claim.Spec.VolumeName; name != "" {
+			source.Volume, err = get[*corev1.PersistentVolume](ctx, live, types.NamespacedName{Name: name})
+			if err != nil {
+				return nil, err
+			}
 		}
+		all = append(all, source)
 	}
-	return found, nil
+	return all, nil
+}
+
+// GatherRead gathers the inputs of the decision about a VolumeSnapshot with all that it asks for.
+func GatherRead(
+	ctx context.Context, from kube.Readers, key types.NamespacedName, settings rules.Settings, now time.Time,
+) (rules.Snapshot, error) {
+	s, err := Gather(ctx, from.Cached, key, settings)
+	return settled(ctx, from, s, err, now)
+}
+
+// GatherGroupRead gathers the inputs of the decision about a VolumeGroupSnapshot with all that it asks
+// for.
+func GatherGroupRead(
+	ctx context.Context, from kube.Readers, key types.NamespacedName, settings rules.Settings, now time.Time,
+) (rules.Group, error) {
+	s, err := gatherGroup(ctx, from.Cached, key, settings)
+	return settled(ctx, from, s, err, now)
+}
+
+func settled[O requests, C contents, L classes](
+	ctx context.Context, from kube.Readers, s rules.State[O, C, L], err error, now time.Time,
+) (rules.State[O, C, L], error) {
+	if err != nil {
+		return s, err
+	}
+	s, _, err = verdict.Settle(
+		s, func(s rules.State[O, C, L]) rules.Verdict { return rules.DecideSnapshot(s, now) },
+		func(s rules.State[O, C, L], refs []verdict.Ref) (rules.State[O, C, L], error) {
+			return read(ctx, from, s, refs)
+		},
+	)
+	return s, err
+}
+
+// gatherContent reads a content, and the class that it names.
+func gatherContent[C contents, L classes](
+	ctx context.Context, from client.Reader, content C, settings rules.ContentSettings,
+) (s rules.ContentState[C, L], err error) {
+	s.ContentSettings, s.Content = settings, content
+	if class := ptr.Deref(*rules.ClassNameOf(content), ""); class != "" {
+		s.Class, err = get[L](ctx, from, types.NamespacedName{Name: class})
+	}
+	return s, err
 }
 
 // GatherContent gathers the inputs of the decision about a VolumeSnapshotContent for its driver's
-// csi-snapshotter.
+// csi-snapshotter, with all that it asks for.
 func GatherContent(
-	ctx context.Context, from client.Reader, content *snapshotv1.VolumeSnapshotContent, o rules.ContentSettings,
-) (s rules.ContentSnapshot, err error) {
-	s.ContentSettings, s.Content = o, content
-	if class := ptr.Deref(content.Spec.VolumeSnapshotClassName, ""); class != "" {
-		s.Class, err = kube.Get(ctx, from, types.NamespacedName{Name: class}, &snapshotv1.VolumeSnapshotClass{})
+	ctx context.Context, from client.Reader, content *snapshotv1.VolumeSnapshotContent, settings rules.ContentSettings,
+) (rules.ContentSnapshot, error) {
+	s, err := gatherContent[*snapshotv1.VolumeSnapshotContent, *snapshotv1.VolumeSnapshotClass](
+		ctx, from, content, settings,
+	)
+	if err == nil && content.DeletionTimestamp != nil {
+		s.Sharing, err = cachedSharing(ctx, from, content)
 	}
 	return s, err
+}
+
+// GatherGroupContent gathers the same for a VolumeGroupSnapshotContent.
+func GatherGroupContent(
+	ctx context.Context, from client.Reader, content *groupv1.VolumeGroupSnapshotContent,
+	settings rules.ContentSettings,
+) (rules.GroupContent, error) {
+	s, err := gatherContent[*groupv1.VolumeGroupSnapshotContent, *groupv1.VolumeGroupSnapshotClass](
+		ctx, from, content, settings,
+	)
+	if err == nil && content.DeletionTimestamp != nil {
+		s.Sharing, err = groupLists{from}.live(ctx, content, "", false)
+	}
+	return s, err
+}
+
+// cachedSharing returns the other cached contents of the driver with the handle of a content.
+func cachedSharing(
+	ctx context.Context, from client.Reader, content *snapshotv1.VolumeSnapshotContent,
+) (*rules.Sharing, error) {
+	handle := rules.Handle(content, content.Spec.Driver)
+	found, err := list[*snapshotv1.VolumeSnapshotContent](ctx, from, client.MatchingFields{indexHandle: handle})
+	if err != nil {
+		return nil, fmt.Errorf("read the contents with the snapshot %q: %w", handle, err)
+	}
+	return &rules.Sharing{Contents: slices.DeleteFunc(found, func(one *snapshotv1.VolumeSnapshotContent) bool {
+		return one.UID == content.UID || one.Spec.Driver != content.Spec.Driver
+	})}, nil
 }

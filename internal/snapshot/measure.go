@@ -8,33 +8,19 @@ import (
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/kube"
 	rules "github.com/purser-csi/purser/internal/snapshot/rules"
-
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
-// measure notes how far a VolumeSnapshot is (SN-M1).
-func (c *Controller) measure(vs *snapshotv1.VolumeSnapshot, gone bool) {
-	status := ptr.Deref(vs.Status, snapshotv1.VolumeSnapshotStatus{})
-	c.Operations.Observe(c.Clock.Now(), telemetry.SnapshotState{
-		UID: vs.UID, PreProvisioned: rules.SourceClaim(vs) == "", Taken: status.CreationTime != nil,
-		Ready:    rules.IsReady(vs),
-		Deleting: vs.DeletionTimestamp != nil, Gone: gone,
-		Driver: func() string { return c.driverOf(vs) },
-	})
-}
-
-// measureGroup notes how far a VolumeGroupSnapshot is.
-func (g *GroupController) measureGroup(group *groupv1.VolumeGroupSnapshot, gone bool) {
-	status := ptr.Deref(group.Status, groupv1.VolumeGroupSnapshotStatus{})
-	g.Operations.Observe(g.Clock.Now(), telemetry.SnapshotState{
-		UID: group.UID, Group: true, PreProvisioned: group.Spec.Source.Selector == nil,
-		Taken: status.CreationTime != nil,
-		Ready: rules.GroupIsReady(group), Deleting: group.DeletionTimestamp != nil, Gone: gone,
-		Driver: func() string { return g.driverOf(group) },
+// measure notes how far an object is (SN-M1).
+func (t *task[O, C, L]) measure(o O, gone bool) {
+	status := rules.StatusOf(o)
+	t.Operations.Observe(t.Clock.Now(), telemetry.SnapshotState{
+		UID: o.GetUID(), Group: t.logKey == telemetry.KeyGroupSnapshot, PreProvisioned: !rules.IsDynamic(o),
+		Taken: status.Created != nil, Ready: ptr.Deref(status.Ready, false),
+		Deleting: o.GetDeletionTimestamp() != nil, Gone: gone,
+		Driver: func() string { return t.driverOf(o) },
 	})
 }
 
@@ -42,39 +28,33 @@ func (g *GroupController) measureGroup(group *groupv1.VolumeGroupSnapshot, gone 
 // wait for the first list of their kind.
 const driverTime = time.Second
 
-// driverOf returns the driver of the content, else that of the class; empty while neither is there.
-func (c *Controller) driverOf(vs *snapshotv1.VolumeSnapshot) string {
-	content := readCache(c.Cached, rules.ContentName(vs), &snapshotv1.VolumeSnapshotContent{})
-	if content != nil {
-		return content.Spec.Driver
-	}
-	name := ptr.Deref(vs.Spec.VolumeSnapshotClassName, "")
-	if class := readCache(c.Cached, name, &snapshotv1.VolumeSnapshotClass{}); class != nil {
-		return class.Driver
-	}
-	return ""
-}
-
-func (g *GroupController) driverOf(group *groupv1.VolumeGroupSnapshot) string {
-	content := readCache(g.Cached, rules.GroupContentName(group), &groupv1.VolumeGroupSnapshotContent{})
-	if content != nil {
-		return content.Spec.Driver
-	}
-	name := ptr.Deref(group.Spec.VolumeGroupSnapshotClassName, "")
-	if class := readCache(g.Cached, name, &groupv1.VolumeGroupSnapshotClass{}); class != nil {
-		return class.Driver
-	}
-	return ""
-}
-
-// readCache returns an object of the cache; nil if there is none, or the cache has no list yet.
-func readCache[T client.Object](cache client.Reader, name string, into T) T {
+// driverOf returns the driver of the content, else that of the class; empty while neither is there,
+// or the cache has no list yet.
+func (t *task[O, C, L]) driverOf(o O) string {
 	ctx, cancel := context.WithTimeout(context.Background(), driverTime)
 	defer cancel()
-	found, err := kube.Get(ctx, cache, types.NamespacedName{Name: name}, into)
-	if err != nil {
-		var none T
-		return none
+	content, err := get[C](ctx, t.Cached, types.NamespacedName{Name: rules.ContentName(o)})
+	if err == nil && content != nil {
+		return driverName(content)
 	}
-	return found
+	name := ptr.Deref(*rules.ClassNameOf(o), "")
+	if class, err := get[L](ctx, t.Cached, types.NamespacedName{Name: name}); err == nil && class != nil {
+		return driverName(class)
+	}
+	return ""
+}
+
+// driverName returns the driver of a content or class.
+func driverName(object any) string {
+	switch o := object.(type) {
+	case *snapshotv1.VolumeSnapshotContent:
+		return o.Spec.Driver
+	case *groupv1.VolumeGroupSnapshotContent:
+		return o.Spec.Driver
+	case *snapshotv1.VolumeSnapshotClass:
+		return o.Driver
+	case *groupv1.VolumeGroupSnapshotClass:
+		return o.Driver
+	}
+	return ""
 }

@@ -19,7 +19,9 @@ import (
 
 	"github.com/purser-csi/purser/internal/names"
 	"github.com/purser-csi/purser/internal/reconcile"
+	rules "github.com/purser-csi/purser/internal/snapshot/rules"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/verdict"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
@@ -36,7 +38,7 @@ func settings() reconcile.Settings {
 }
 
 // cacheOf is an informer cache that holds these objects as they are now, and learns nothing more.
-func cacheOf(t *testing.T, objects ...client.Object) client.Reader {
+func cacheOf(t *testing.T, objects ...client.Object) *kube.Overlay {
 	t.Helper()
 	for i, o := range objects {
 		objects[i] = o.DeepCopyObject().(client.Object)
@@ -47,7 +49,17 @@ func cacheOf(t *testing.T, objects ...client.Object) client.Reader {
 	}
 	try(t, kube.AddIndexes(t.Context(), cache, append(Indexes(), GroupIndexes()...)...))
 
-	return cache
+	overlay := kube.NewOverlay(cache, clocktesting.NewFakeClock(time.Now()))
+	overlay.Fed(&snapshotv1.VolumeSnapshot{}, &snapshotv1.VolumeSnapshotContent{}, &corev1.PersistentVolumeClaim{},
+		&groupv1.VolumeGroupSnapshot{}, &groupv1.VolumeGroupSnapshotContent{})
+	return overlay
+}
+
+// storeOf is a store over a cache with these objects.
+func storeOf(t *testing.T, api client.Client, objects ...client.Object) (store, *kube.Overlay) {
+	t.Helper()
+	overlay := cacheOf(t, objects...)
+	return store{overlay, overlay.Recording(api)}, overlay
 }
 
 func try(t *testing.T, err error) {
@@ -140,6 +152,8 @@ func TestGroupHasTheClaimOfANewLabel(t *testing.T) {
 	groups := NewController(ControllerConfig{Settings: settings(), Cached: cache, Live: api, Writer: api}).Groups()
 	s, err := groups.Gather(t.Context(), client.ObjectKeyFromObject(group))
 	try(t, err)
+	s, err = groups.Read(t.Context(), s, []verdict.Ref{{What: rules.ReadSources}})
+	try(t, err)
 	if len(s.Sources) != 1 || s.Sources[0].Claim.Name != claim.Name {
 		t.Errorf("the group has %d claims", len(s.Sources))
 	}
@@ -211,13 +225,13 @@ func TestFinalizerOfOthersSurvivesStaleCache(t *testing.T) {
 	vs := &snapshotv1.VolumeSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "s"}}
 	try(t, api.Create(t.Context(), vs))
 	stale := contentAndStale(t, api, vs)
-	contents := newContentStore(cacheOf(t, stale), api)
+	contents, _ := storeOf(t, api, stale)
 	err := contents.release(t.Context(), stale, names.FinalizerSnapshotContent)
 	now := fetch(t, api, stale.DeepCopy())
 	if !apierrors.IsConflict(err) || !slices.Contains(now.Finalizers, foreign) {
 		t.Fatalf("SN-H6: removal from a stale list: error %v, finalizers %v", err, now.Finalizers)
 	}
-	contents = newContentStore(cacheOf(t, now), api)
+	contents, _ = storeOf(t, api, now)
 	try(t, contents.release(t.Context(), now, names.FinalizerSnapshotContent))
 	if now = fetch(t, api, now); !slices.Equal(now.Finalizers, []string{foreign}) {
 		t.Errorf("SN-H6: finalizers %v, want that of the other writer alone", now.Finalizers)
@@ -233,9 +247,7 @@ func TestFinalizerOfOthersSurvivesStaleCache(t *testing.T) {
 	s, err := c.Gather(t.Context(), client.ObjectKeyFromObject(vs))
 	try(t, err)
 	s.Claim = shown
-	err = c.updateClaim(t.Context(), s, func(claim *corev1.PersistentVolumeClaim) {
-		addFinalizers(claim, names.FinalizerSnapshotClaim)
-	})
+	err = c.updateClaim(t.Context(), s, addFinalizers)
 	if got := fetch(t, api, claim); !apierrors.IsConflict(err) || !slices.Equal(got.Finalizers, []string{"other.example/second"}) {
 		t.Errorf("SN-H6: the claim's finalizers from a stale list: error %v, finalizers %v", err, got.Finalizers)
 	}
@@ -249,9 +261,9 @@ func TestStatusFromStaleCacheKeepsOtherFields(t *testing.T) {
 	now := fetch(t, api, stale.DeepCopy())
 	now.Status = &snapshotv1.VolumeSnapshotContentStatus{SnapshotHandle: new("handle"), CreationTime: new(int64(7))}
 	try(t, api.Status().Update(t.Context(), now))
-	contents := newContentStore(cacheOf(t, stale), api)
-	try(t, contents.writeStatus(t.Context(), stale, func(c *snapshotv1.VolumeSnapshotContent) {
-		c.Status = &snapshotv1.VolumeSnapshotContentStatus{ReadyToUse: new(false)}
+	contents, _ := storeOf(t, api, stale)
+	try(t, contents.writeStatus(t.Context(), stale, func(c any) {
+		c.(*snapshotv1.VolumeSnapshotContent).Status = &snapshotv1.VolumeSnapshotContentStatus{ReadyToUse: new(false)}
 	}))
 	now = fetch(t, api, now)
 	if now.Status.SnapshotHandle == nil || now.Status.CreationTime == nil || now.Status.ReadyToUse == nil {
@@ -268,28 +280,20 @@ func TestDeletionIsKnownBeforeTheWatchShowsIt(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "content", Finalizers: []string{names.FinalizerSnapshotContent}},
 	}
 	try(t, api.Create(t.Context(), content))
-	key := client.ObjectKeyFromObject(content)
-	contents := newContentStore(cacheOf(t, content), api)
+	contents, overlay := storeOf(t, api, content)
 	try(t, contents.delete(t.Context(), content))
-	got, err := contents.get(t.Context(), key)
+	got, err := contents.newest(t.Context(), content)
 	try(t, err)
-	if got.DeletionTimestamp == nil || !contents.deleted.Has(content.UID) {
+	if got.GetDeletionTimestamp() == nil {
 		t.Error("the deletion is forgotten")
 	}
 	now := fetch(t, api, content.DeepCopy())
-	contents.Saw(now)
-	if contents.deleted.Has(content.UID) {
-		t.Error("the deletion is remembered after the watch showed it")
-	}
+	overlay.Saw(now)
 
-	contents = newContentStore(cacheOf(t, now), api)
-	contents.Saw(now)
+	contents, _ = storeOf(t, api, now)
 	try(t, contents.release(t.Context(), now, names.FinalizerSnapshotContent))
-	if got, err = contents.get(t.Context(), key); err != nil || got != nil {
+	if got, err = contents.newest(t.Context(), content); !apierrors.IsNotFound(err) {
 		t.Errorf("the content is gone, and is read as %+v, %v", got, err)
 	}
-	contents.Gone(now)
-	if contents.ended.Has(content.UID) {
-		t.Error("the end is remembered after the watch showed it")
-	}
+	try(t, contents.release(t.Context(), now, names.FinalizerSnapshotContent))
 }

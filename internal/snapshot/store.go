@@ -3,105 +3,99 @@ package snapshot
 import (
 	"context"
 	"fmt"
-	"time"
+	"reflect"
 
 	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/kube"
+	rules "github.com/purser-csi/purser/internal/snapshot/rules"
 )
 
-// storable is a pointer to an API type.
-type storable[T any] interface {
-	client.Object
-	DeepCopy() T
-}
-
-// store reads and writes the objects of one kind, and remembers what this process wrote until the
-// informer cache has it.
-type store[T storable[T]] struct {
-	*kube.OwnWrites[T]
-	kind     string               // as errors name it
-	resource schema.GroupResource // in the plural
-	cached   client.Reader
-	writer   client.Client
-	blank    T // an object without contents, which a read fills a copy of
-	// deleted are objects that this process deleted, and ended those whose last finalizer it removed
-	// afterwards, until the watch shows that. The answer to that write has the version from before.
-	deleted, ended *kube.EndedObjects
-}
-
-func newStore[T storable[T]](
-	kind string, resource schema.GroupResource, cached client.Reader, writer client.Client, blank T,
-) store[T] {
-	return store[T]{
-		kube.NewOwnWrites[T](), kind, resource, cached, writer, blank, &kube.EndedObjects{}, &kube.EndedObjects{},
+type (
+	requests interface {
+		rules.Requests
+		client.Object
 	}
-}
-
-func newContentStore(cached client.Reader, writer client.Client) store[*snapshotv1.VolumeSnapshotContent] {
-	return newStore("VolumeSnapshotContent", snapshotv1.Resource("volumesnapshotcontents"), cached, writer,
-		&snapshotv1.VolumeSnapshotContent{})
-}
-
-func newGroupContentStore(cached client.Reader, writer client.Client) store[*groupv1.VolumeGroupSnapshotContent] {
-	return newStore("VolumeGroupSnapshotContent", groupv1.Resource("volumegroupsnapshotcontents"), cached, writer,
-		&groupv1.VolumeGroupSnapshotContent{})
-}
-
-// Saw notes an object that came through the watch.
-func (s store[T]) Saw(o T) {
-	s.OwnWrites.Saw(o)
-	if o.GetDeletionTimestamp() != nil {
-		s.deleted.Forget(o.GetUID())
+	contents interface {
+		rules.Contents
+		client.Object
 	}
-}
-
-// Gone notes an object that the watch shows as deleted.
-func (s store[T]) Gone(o T) {
-	s.OwnWrites.Gone(o)
-	s.deleted.Forget(o.GetUID())
-	s.ended.Forget(o.GetUID())
-}
-
-// get returns the newer of the cached object and what this process wrote; nil if there is none. One
-// that this process deleted is being deleted, or is gone, though the cache does not show it yet.
-func (s store[T]) get(ctx context.Context, key client.ObjectKey) (T, error) {
-	o, err := kube.ReadOwn(ctx, s.cached, s.OwnWrites, key, s.blank.DeepCopy())
-	switch {
-	case err != nil || isNil(o):
-		return o, err
-	case s.ended.Has(o.GetUID()):
-		var none T
-		return none, nil
-	case o.GetDeletionTimestamp() == nil && s.deleted.Has(o.GetUID()):
-		o = o.DeepCopy()
-		o.SetDeletionTimestamp(new(metav1.Now()))
+	classes interface {
+		rules.Classes
+		client.Object
 	}
-	return o, nil
+)
+
+func blank[T client.Object]() T { return reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T) }
+
+// get reads an object; nil if it does not exist.
+func get[T client.Object](ctx context.Context, from client.Reader, key client.ObjectKey) (T, error) {
+	return kube.Get(ctx, from, key, blank[T]())
+}
+
+// list reads the objects of a kind.
+func list[T client.Object](ctx context.Context, from client.Reader, options ...client.ListOption) (all []T, err error) {
+	var into client.ObjectList
+	switch any(blank[T]()).(type) {
+	case *snapshotv1.VolumeSnapshot:
+		into = &snapshotv1.VolumeSnapshotList{}
+	case *snapshotv1.VolumeSnapshotContent:
+		into = &snapshotv1.VolumeSnapshotContentList{}
+	case *snapshotv1.VolumeSnapshotClass:
+		into = &snapshotv1.VolumeSnapshotClassList{}
+	case *groupv1.VolumeGroupSnapshot:
+		into = &groupv1.VolumeGroupSnapshotList{}
+	case *groupv1.VolumeGroupSnapshotContent:
+		into = &groupv1.VolumeGroupSnapshotContentList{}
+	case *groupv1.VolumeGroupSnapshotClass:
+		into = &groupv1.VolumeGroupSnapshotClassList{}
+	case *corev1.PersistentVolumeClaim:
+		into = &corev1.PersistentVolumeClaimList{}
+	case *corev1.PersistentVolume:
+		into = &corev1.PersistentVolumeList{}
+	}
+	if err := from.List(ctx, into, options...); err != nil {
+		return nil, fmt.Errorf("read the objects of the kind %s: %w", reflect.TypeFor[T]().Elem().Name(), err)
+	}
+	err = meta.EachListItem(into, func(o runtime.Object) error { // no item returns an error
+		if item, is := o.(T); is {
+			all = append(all, item)
+		}
+		return nil
+	})
+	return all, err
+}
+
+// store reads objects as new as this process's writes, and writes them.
+type store struct {
+	cached client.Reader
+	writer client.Client // its writes are laid over cached
 }
 
 // newest returns the newest version of an object that this process knows; a NotFound error if the
 // object does not exist any more or another one has its name.
-func (s store[T]) newest(ctx context.Context, of T) (T, error) {
-	var none T
-	now, err := s.get(ctx, client.ObjectKeyFromObject(of))
-	if err == nil && (isNil(now) || now.GetUID() != of.GetUID()) {
-		err = apierrors.NewNotFound(s.resource, of.GetName())
+func (s store) newest(ctx context.Context, of client.Object) (client.Object, error) {
+	now := reflect.New(reflect.TypeOf(of).Elem()).Interface().(client.Object)
+	err := s.cached.Get(ctx, client.ObjectKeyFromObject(of), now)
+	if err == nil && now.GetUID() != of.GetUID() {
+		err = apierrors.NewNotFound(schema.GroupResource{Resource: kindName(of)}, of.GetName())
 	}
 	if err != nil {
-		return none, err
+		return nil, fmt.Errorf("read %s: %w", describe(of), err)
 	}
 	return now, nil
 }
 
 // changeNewest changes the newest version of an object that this process knows, if the API server
 // has no newer one.
-func (s store[T]) changeNewest(ctx context.Context, of T, change func(T)) error {
+func (s store) changeNewest(ctx context.Context, of client.Object, change func(client.Object)) error {
 	now, err := s.newest(ctx, of)
 	if err != nil {
 		return err
@@ -110,104 +104,66 @@ func (s store[T]) changeNewest(ctx context.Context, of T, change func(T)) error 
 }
 
 // change changes this version of an object, if the API server has no newer one.
-func (s store[T]) change(ctx context.Context, before T, change func(T)) error {
-	changed := before.DeepCopy()
+func (s store) change(ctx context.Context, before client.Object, change func(client.Object)) error {
+	changed := copyOf(before)
 	change(changed)
-	return s.wrote(changed, s.writer.Patch(ctx, changed, locked(before)))
+	return wrote(changed, s.writer.Patch(ctx, changed, locked(before)))
 }
 
-// annotate sets one annotation of an object, or removes it for nil, whatever its version.
-func (s store[T]) annotate(ctx context.Context, o T, key string, value *string) error {
-	changed := o.DeepCopy()
-	return s.wrote(changed, s.writer.Patch(ctx, changed, annotation(o.GetUID(), key, value)))
-}
-
-// annotated sets an annotation and returns the object as the API server has it now.
-func (s store[T]) annotated(ctx context.Context, o T, key, value string) (T, error) {
-	if err := s.annotate(ctx, o, key, &value); err != nil {
-		var none T
-		return none, err
-	}
-	return s.newest(ctx, o)
+// annotate sets one annotation of an object, or removes it for nil, whatever its version, and returns
+// the object as the API server has it now.
+func (s store) annotate(ctx context.Context, o client.Object, key string, value *string) (client.Object, error) {
+	changed := copyOf(o)
+	return changed, wrote(o, s.writer.Patch(ctx, changed, annotation(o.GetUID(), key, value)))
 }
 
 // writeStatus writes what set changes in the status.
-func (s store[T]) writeStatus(ctx context.Context, before T, set func(T)) error {
-	changed := before.DeepCopy()
+func (s store) writeStatus(ctx context.Context, before client.Object, set func(any)) error {
+	changed := copyOf(before)
 	set(changed)
 	patch, err := fieldsOf(before, changed)
 	if err != nil {
 		return err
 	}
-	if err := s.writer.Status().Patch(ctx, changed, patch); err != nil {
-		return fmt.Errorf("write the status of %s: %w", s.describe(before), err)
-	}
-	s.Wrote(changed)
-	return nil
+	return wrote(before, s.writer.Status().Patch(ctx, changed, patch))
 }
 
-// release removes a finalizer from the newest version of an object that this process knows. There
-// is nothing to do for an object that does not exist any more.
-func (s store[T]) release(ctx context.Context, of T, finalizer string) error {
-	now, err := s.newest(ctx, of)
-	if err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	changed := now.DeepCopy()
-	removeFinalizers(changed, finalizer)
-	err = s.writer.Patch(ctx, changed, locked(now))
-	switch {
-	case client.IgnoreNotFound(err) != nil:
-		return fmt.Errorf("remove the finalizer of %s: %w", s.describe(now), err)
-	case err != nil:
-		s.ended.Add(now.GetUID(), time.Now())
-		return nil
-	}
-	return s.wrote(changed, nil)
+// release removes finalizers from the newest version of an object that this process knows. There is
+// nothing to do for an object that does not exist any more.
+func (s store) release(ctx context.Context, of client.Object, finalizers ...string) error {
+	return client.IgnoreNotFound(s.changeNewest(ctx, of, func(o client.Object) { removeFinalizers(o, finalizers...) }))
 }
 
 // create creates an object. One that exists already is the same: its name has the uid of the object
 // that it is made for.
-func (s store[T]) create(ctx context.Context, o T) error {
-	made := o.DeepCopy()
-	err := s.writer.Create(ctx, made)
+func (s store) create(ctx context.Context, o client.Object) error {
+	err := s.writer.Create(ctx, copyOf(o))
 	if apierrors.IsAlreadyExists(err) {
 		return nil
 	}
-	return s.wrote(made, err)
+	return wrote(o, err)
 }
 
 // delete deletes an object, and no other one of its name.
-func (s store[T]) delete(ctx context.Context, o T) error {
-	uid := o.GetUID()
-	err := s.writer.Delete(ctx, o.DeepCopy(), client.Preconditions{UID: &uid})
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete %s: %w", s.describe(o), err)
-	}
-	s.deleted.Add(uid, time.Now())
-	return nil
+func (s store) delete(ctx context.Context, o client.Object) error {
+	return wrote(o, client.IgnoreNotFound(s.writer.Delete(ctx, copyOf(o), client.Preconditions{UID: new(o.GetUID())})))
 }
 
-// wrote remembers an object that was written, or names it in the error.
-func (s store[T]) wrote(o T, err error) error {
-	if err != nil {
-		return fmt.Errorf("write %s: %w", s.describe(o), err)
+func copyOf(o client.Object) client.Object { return o.DeepCopyObject().(client.Object) }
+
+// wrote names an object in the error of its write.
+func wrote(o client.Object, err error) error {
+	if err == nil {
+		return nil
 	}
-	s.Wrote(o)
-	if o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 {
-		s.ended.Add(o.GetUID(), time.Now())
-	}
-	return nil
+	return fmt.Errorf("write %s: %w", describe(o), err)
 }
 
-func (s store[T]) describe(o T) string {
+func kindName(o client.Object) string { return reflect.TypeOf(o).Elem().Name() }
+
+func describe(o client.Object) string {
 	if o.GetNamespace() == "" {
-		return fmt.Sprintf("%s %q", s.kind, o.GetName())
+		return fmt.Sprintf("%s %q", kindName(o), o.GetName())
 	}
-	return fmt.Sprintf("%s %s/%s", s.kind, o.GetNamespace(), o.GetName())
-}
-
-func isNil[T client.Object](o T) bool {
-	var none T
-	return client.Object(o) == client.Object(none)
+	return fmt.Sprintf("%s %s/%s", kindName(o), o.GetNamespace(), o.GetName())
 }

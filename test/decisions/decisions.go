@@ -52,7 +52,7 @@ type Views struct {
 
 // SidecarIndexes are those that the decisions need in [Views.Sidecars].
 func SidecarIndexes() []kube.Index {
-	return slices.Concat(attacher.Indexes(), snapshot.Indexes(), capacities.Indexes())
+	return slices.Concat(attacher.Indexes(), snapshot.Indexes(), snapshot.ContentIndexes(), capacities.Indexes())
 }
 
 // Indexes are those that the decisions need in [Views.Cached] for one driver.

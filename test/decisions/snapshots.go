@@ -12,12 +12,12 @@ import (
 )
 
 // snapshot notes what the snapshot-controller decides, and the provisioner about the snapshot as a
-// source. The zero memory does not follow groups.
+// source. It does not follow groups.
 func (r run) snapshot(o *snapshotv1.VolumeSnapshot) {
 	from := kube.Readers{Cached: r.from.Sidecars, Live: r.from.Live}
-	s, err := snapshot.Gather(r.ctx, from, client.ObjectKeyFromObject(o), snapshot.Memory{
-		Settings: snapshotting.Settings{SourceMode: true},
-	})
+	s, err := snapshot.GatherRead(
+		r.ctx, from, client.ObjectKeyFromObject(o), snapshotting.Settings{SourceMode: true}, r.now,
+	)
 	note(r, "snapshot", o, snapshotting.DecideSnapshot(s, r.now), err)
 	r.source(o, source.Ref{Group: snapshotv1.GroupName, Kind: source.KindSnapshot, NamespacedName: s.Key})
 }

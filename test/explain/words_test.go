@@ -113,17 +113,17 @@ func (r *recorder) Content(
 func (r *recorder) Group(key types.NamespacedName) (snapshotting.Group, []rules.Kind, error) {
 	s, unread, err := r.Gatherer.Group(key)
 	if err == nil {
-		r.note(snapshotting.DecideGroup(s, r.now).Because())
+		r.note(snapshotting.DecideSnapshot(s, r.now).Because())
 	}
 	return s, unread, err
 }
 
 func (r *recorder) GroupContent(
-	content *groupv1.VolumeGroupSnapshotContent, o snapshotting.GroupContentSettings,
-) (snapshotting.Content, []rules.Kind, error) {
+	content *groupv1.VolumeGroupSnapshotContent, o snapshotting.ContentSettings,
+) (snapshotting.GroupContent, []rules.Kind, error) {
 	s, unread, err := r.Gatherer.GroupContent(content, o)
 	if err == nil {
-		r.note(snapshotting.DecideGroupContent(s, r.now).Because())
+		r.note(snapshotting.DecideContent(s, r.now).Because())
 	}
 	return s, unread, err
 }

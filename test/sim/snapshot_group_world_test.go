@@ -21,14 +21,14 @@ import (
 
 // groupHalves are the controllers of groups in both halves of the snapshotter.
 type groupHalves struct {
-	controller *reconcile.Loop[keyOfSnapshot, snapshotting.Group, snapshotting.GroupAction]
-	sidecar    *reconcile.Loop[string, snapshotting.Content, snapshotting.ContentAction]
+	controller *reconcile.Loop[keyOfSnapshot, snapshotting.Group, snapshotting.Action]
+	sidecar    *reconcile.Loop[string, snapshotting.GroupContent, snapshotting.ContentAction]
 	made       map[string]int // groups that were ever made, by name
 	sources    []string       // volumes of the last group that was made
 }
 
-// restartGroups starts a new process of the controllers of groups. It returns its event handlers.
-func (w *snapshotWorld) restartGroups(c *snapshot.Controller, cfg snapshot.SidecarConfig) []snapshotWatcher {
+// restartGroups starts a new process of the controllers of groups. It returns that of contents.
+func (w *snapshotWorld) restartGroups(c *snapshot.Controller, cfg snapshot.SidecarConfig) *snapshot.GroupSidecar {
 	controller := c.Groups()
 	controller.FollowMembers()
 	naming := snapshotting.Naming{Prefix: "groupsnapshot", Length: -1}
@@ -37,24 +37,7 @@ func (w *snapshotWorld) restartGroups(c *snapshot.Controller, cfg snapshot.Sidec
 	}
 	sidecar := snapshot.NewGroupSidecar(snapshot.GroupSidecarConfig{SidecarConfig: cfg, Groups: groupDriver{w: w}, Naming: naming})
 	w.groups.controller, w.groups.sidecar = controller.Loop(), sidecar.Loop()
-	return []snapshotWatcher{controller, groupContentWatcher{sidecar}}
-}
-
-// groupContentWatcher tells the sidecar of the contents of groups only.
-type groupContentWatcher struct{ sidecar *snapshot.GroupSidecar }
-
-// Saw implements snapshotWatcher.
-func (c groupContentWatcher) Saw(o client.Object) {
-	if content, is := o.(*groupv1.VolumeGroupSnapshotContent); is {
-		c.sidecar.Saw(content)
-	}
-}
-
-// Gone implements snapshotWatcher.
-func (c groupContentWatcher) Gone(o client.Object) {
-	if content, is := o.(*groupv1.VolumeGroupSnapshotContent); is {
-		c.sidecar.Gone(content)
-	}
+	return sidecar
 }
 
 func (w *snapshotWorld) groupObjects() (all []client.Object) {

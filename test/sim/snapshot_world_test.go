@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/csirpc"
 
+	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/snapshot"
 	snapshotting "github.com/purser-csi/purser/internal/snapshot/rules"
@@ -60,7 +62,8 @@ type snapshotWorld struct {
 	conflicts int                          // writes that were answered with a conflict
 	processes int
 
-	watchers   []snapshotWatcher
+	overlays   []*kube.Overlay                    // of the snapshot-controller and of the sidecar
+	changed    func(now, gone client.Object)      // what the sidecar's event handlers do
 	shown      map[client.ObjectKey]client.Object // contents and VolumeSnapshots as the watches have shown them
 	controller *reconcile.Loop[keyOfSnapshot, snapshotting.Snapshot, snapshotting.Action]
 	sidecar    *reconcile.Loop[string, snapshotting.ContentSnapshot, snapshotting.ContentAction]
@@ -124,15 +127,18 @@ func (w *snapshotWorld) restart() {
 		Decided: telemetry.NewCounter(prometheus.NewRegistry(), telemetry.MetricDecisions),
 	}
 	api := snapshotAPI{w.server.Client(), w}
+	w.overlays = nil
+	cached := w.overlay(api)
 	controller := snapshot.NewController(snapshot.ControllerConfig{
-		Settings: settings, Mode: snapshotting.Settings{SourceMode: true}, Cached: api, Live: api, Writer: api,
+		Settings: settings, Mode: snapshotting.Settings{SourceMode: true}, Cached: cached, Live: api, Writer: cached.Recording(api),
 	})
+	cached = w.overlay(api)
 	prefix := "snapshot"
 	if w.mutant.fresh {
 		prefix = fmt.Sprintf("snapshot%d", w.processes)
 	}
 	sidecar := snapshot.NewSidecar(snapshot.SidecarConfig{
-		Settings: settings, Cached: api, Live: api, Writer: api, CSI: snapshotDriver{w: w}, Timeout: time.Minute,
+		Settings: settings, Cached: cached, Live: api, Writer: cached.Recording(api), CSI: snapshotDriver{w: w}, Timeout: time.Minute,
 		ContentSettings: snapshotting.ContentSettings{Driver: "d", Naming: snapshotting.Naming{Prefix: prefix, Length: -1}},
 		Caller: csirpc.NewCaller(csirpc.CallerConfig{
 			Locks: &csirpc.VolumeLocks{}, ReadSecret: w.readSecret(api),
@@ -140,35 +146,39 @@ func (w *snapshotWorld) restart() {
 		}),
 	})
 	w.controller, w.sidecar = controller.Loop(), sidecar.Loop()
-	w.watchers = []snapshotWatcher{contentWatcher{sidecar, map[types.UID]*snapshotv1.VolumeSnapshotContent{}}}
-	w.watchers = append(w.watchers, w.restartGroups(controller, sidecar.SidecarConfig)...)
-}
-
-// snapshotWatcher is a controller that handles watch events.
-type snapshotWatcher interface {
-	Saw(o client.Object)
-	Gone(o client.Object)
-}
-
-// contentWatcher tells the sidecar of contents only.
-type contentWatcher struct {
-	sidecar *snapshot.Sidecar
-	last    map[types.UID]*snapshotv1.VolumeSnapshotContent // as the watch has shown them
-}
-
-// Saw implements snapshotWatcher.
-func (c contentWatcher) Saw(o client.Object) {
-	if content, is := o.(*snapshotv1.VolumeSnapshotContent); is {
-		c.sidecar.Changed(reconcile.Change[*snapshotv1.VolumeSnapshotContent]{Old: c.last[content.UID], New: content})
-		c.last[content.UID] = content
+	groups := w.restartGroups(controller, sidecar.SidecarConfig)
+	seen := map[types.UID]client.Object{} // by this process
+	w.changed = func(now, gone client.Object) {
+		changedContent(sidecar, seen, now, gone)
+		changedContent(groups, seen, now, gone)
 	}
 }
 
-// Gone implements snapshotWatcher.
-func (c contentWatcher) Gone(o client.Object) {
-	if content, is := o.(*snapshotv1.VolumeSnapshotContent); is {
-		c.sidecar.Changed(reconcile.Change[*snapshotv1.VolumeSnapshotContent]{Old: content})
-		delete(c.last, content.UID)
+// overlay is a cache of one half, which shows all kinds.
+func (w *snapshotWorld) overlay(api client.Client) *kube.Overlay {
+	overlay := kube.NewOverlay(api, w.clock)
+	overlay.Fed(&snapshotv1.VolumeSnapshot{}, &snapshotv1.VolumeSnapshotContent{}, &corev1.PersistentVolumeClaim{},
+		&groupv1.VolumeGroupSnapshot{}, &groupv1.VolumeGroupSnapshotContent{})
+	w.overlays = append(w.overlays, overlay)
+	return overlay
+}
+
+// changedContent has the sidecar see an object, or that it is gone, if it is a content of the sidecar's kind.
+func changedContent[C interface {
+	snapshotting.Contents
+	client.Object
+}, L interface {
+	snapshotting.Classes
+	client.Object
+}](sidecar *snapshot.ContentController[C, L], seen map[types.UID]client.Object, now, gone client.Object) {
+	if content, is := gone.(C); is {
+		sidecar.Changed(reconcile.Change[C]{Old: content})
+		delete(seen, content.GetUID())
+	}
+	if content, is := now.(C); is {
+		before, _ := seen[content.GetUID()].(C)
+		sidecar.Changed(reconcile.Change[C]{Old: before, New: content})
+		seen[content.GetUID()] = content
 	}
 }
 
@@ -187,15 +197,19 @@ func (w *snapshotWorld) show() {
 	for _, o := range w.groupObjects() {
 		now[client.ObjectKeyFromObject(o)] = o
 	}
-	for _, watcher := range w.watchers {
-		for key, o := range w.shown {
-			if _, exists := now[key]; !exists {
-				watcher.Gone(o)
+	for key, o := range w.shown {
+		if _, exists := now[key]; !exists {
+			for _, overlay := range w.overlays {
+				overlay.Gone(o)
 			}
+			w.changed(nil, o)
 		}
-		for _, o := range now {
-			watcher.Saw(o)
+	}
+	for _, o := range now {
+		for _, overlay := range w.overlays {
+			overlay.Saw(o)
 		}
+		w.changed(o, nil)
 	}
 	w.shown = now
 }

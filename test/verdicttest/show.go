@@ -17,6 +17,8 @@ func Show[A any](v verdict.Verdict[A]) string {
 		return "wait " + string(v.Reason)
 	case verdict.Refuse[A]:
 		return "refuse " + string(v.Reason)
+	case verdict.Read[A]:
+		return fmt.Sprintf("read %s", v.Refs)
 	case verdict.Do[A]:
 		var all []string
 		for _, a := range v.Actions {

@@ -238,10 +238,14 @@ func (g gatherer) Publishing(
 	})
 }
 
+func (g gatherer) snapshots() *indexedDump {
+	return g.with("snapshot", slices.Concat(snapshot.Indexes(), snapshot.ContentIndexes())...)
+}
+
 // Snapshot implements [explain.Gatherer].
 func (g gatherer) Snapshot(key types.NamespacedName) (snapshotting.Snapshot, []explain.Kind, error) {
-	return gather(g, g.with("snapshot", snapshot.Indexes()...), func(from kube.Readers) (snapshotting.Snapshot, error) {
-		return snapshot.Gather(context.Background(), from, key, snapshot.Memory{})
+	return gather(g, g.snapshots(), func(from kube.Readers) (snapshotting.Snapshot, error) {
+		return snapshot.GatherRead(context.Background(), from, key, snapshotting.Settings{}, g.cluster.Now)
 	})
 }
 
@@ -249,26 +253,25 @@ func (g gatherer) Snapshot(key types.NamespacedName) (snapshotting.Snapshot, []e
 func (g gatherer) Content(
 	content *snapshotv1.VolumeSnapshotContent, o snapshotting.ContentSettings,
 ) (snapshotting.ContentSnapshot, []explain.Kind, error) {
-	return gather(g, g.with("snapshot", snapshot.Indexes()...),
-		func(from kube.Readers) (snapshotting.ContentSnapshot, error) {
-			return snapshot.GatherContent(context.Background(), from.Live, content, o)
-		})
+	return gather(g, g.snapshots(), func(from kube.Readers) (snapshotting.ContentSnapshot, error) {
+		return snapshot.GatherContent(context.Background(), from.Live, content, o)
+	})
 }
 
 // Group implements [explain.Gatherer].
 func (g gatherer) Group(key types.NamespacedName) (snapshotting.Group, []explain.Kind, error) {
 	d := g.with("group", append(snapshot.Indexes(), snapshot.GroupIndexes()...)...)
 	return gather(g, d, func(from kube.Readers) (snapshotting.Group, error) {
-		return snapshot.GatherGroup(context.Background(), from, key, snapshot.GroupMemory{})
+		return snapshot.GatherGroupRead(context.Background(), from, key, snapshotting.Settings{}, g.cluster.Now)
 	})
 }
 
 // GroupContent implements [explain.Gatherer].
 func (g gatherer) GroupContent(
-	content *groupv1.VolumeGroupSnapshotContent, o snapshotting.GroupContentSettings,
-) (snapshotting.Content, []explain.Kind, error) {
+	content *groupv1.VolumeGroupSnapshotContent, o snapshotting.ContentSettings,
+) (snapshotting.GroupContent, []explain.Kind, error) {
 	d := g.with("group", append(snapshot.Indexes(), snapshot.GroupIndexes()...)...)
-	return gather(g, d, func(from kube.Readers) (snapshotting.Content, error) {
+	return gather(g, d, func(from kube.Readers) (snapshotting.GroupContent, error) {
 		return snapshot.GatherGroupContent(context.Background(), from.Live, content, o)
 	})
 }

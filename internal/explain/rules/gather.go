@@ -35,6 +35,6 @@ type Gatherer interface {
 	) (s snapshotting.ContentSnapshot, unread []Kind, err error)
 	Group(types.NamespacedName) (s snapshotting.Group, unread []Kind, err error)
 	GroupContent(
-		*groupv1.VolumeGroupSnapshotContent, snapshotting.GroupContentSettings,
-	) (s snapshotting.Content, unread []Kind, err error)
+		*groupv1.VolumeGroupSnapshotContent, snapshotting.ContentSettings,
+	) (s snapshotting.GroupContent, unread []Kind, err error)
 }

@@ -26,7 +26,7 @@ func (c *Cluster) explainGroup(g *groupv1.VolumeGroupSnapshot) Report {
 	switch {
 	case g.DeletionTimestamp != nil:
 		report.Summary, report.Findings = "the group snapshot is being deleted", c.groupDeletion(g)
-	case snapshotting.GroupIsReady(g):
+	case snapshotting.IsReady(g):
 		report.Summary = fmt.Sprintf("the group snapshot is ready, with %s", counted(len(members), "snapshot"))
 		report.Next = "claims can be restored from its snapshots"
 		report.Findings = c.membersPending(g, members)
@@ -71,7 +71,7 @@ func (c *Cluster) groupPending(g *groupv1.VolumeGroupSnapshot) Finding {
 		f.Evidence, f.Fix = unread, []Step{{Text: "Read the kinds that the evidence names as well"}}
 		return f
 	}
-	why := snapshotting.DecideGroup(s, c.Now).Because()
+	why := snapshotting.DecideSnapshot(s, c.Now).Because()
 	switch why.Reason {
 	case verdict.GroupClassNotFound, verdict.GroupClassUnclear:
 		return groupFinding(f, why, Ref{Kind: GroupClass, Name: deref(g.Spec.VolumeGroupSnapshotClassName)},
@@ -80,7 +80,7 @@ func (c *Cluster) groupPending(g *groupv1.VolumeGroupSnapshot) Finding {
 	case verdict.GroupContentCreateFailed:
 		return c.groupSourceUnfit(g, s, why, f)
 	case verdict.GroupContentAbsent, verdict.GroupContentUnfit, verdict.GroupContentTaken:
-		name := snapshotting.GroupContentName(g)
+		name := snapshotting.ContentName(g)
 		return groupFinding(f, why, Ref{Kind: GroupContent, Name: name}, "the content that it names or is bound to",
 			name,
 			"a content that refers to this group")
@@ -160,11 +160,11 @@ func (c *Cluster) groupSilent(of component, f Finding) Finding {
 // groupTaking is about a group whose content exists: the csi-snapshotter and the driver.
 func (c *Cluster) groupTaking(content *groupv1.VolumeGroupSnapshotContent, f Finding) Finding {
 	ref := groupContentRef(content)
-	s, missing, err := c.Gather.GroupContent(content, snapshotting.GroupContentSettings{
+	s, missing, err := c.Gather.GroupContent(content, snapshotting.ContentSettings{
 		Driver: content.Spec.Driver, Naming: snapshotting.Naming{Prefix: "groupsnapshot", Length: -1},
 	})
 	f.Evidence = append(f.Evidence, c.undecided(ref, missing, err)...)
-	why := snapshotting.DecideGroupContent(s, c.Now).Because()
+	why := snapshotting.DecideContent(s, c.Now).Because()
 	class := deref(content.Spec.VolumeGroupSnapshotClassName)
 	of := snapshotter(content.Spec.Driver)
 	state, _ := c.healthOf(of)
@@ -218,7 +218,7 @@ func (c *Cluster) groupHeld(g *groupv1.VolumeGroupSnapshot, finalizer string, f 
 				"claim %s, which is being restored from its snapshot %s", user.Name, member.Name)
 		}
 	}
-	content := c.index.groupContents[snapshotting.GroupContentName(g)]
+	content := c.index.groupContents[snapshotting.ContentName(g)]
 	if content != nil && content.DeletionTimestamp != nil {
 		return f.about(groupContentRef(content)).waits(verdict.FinalizerHeld, Itself, "its content %s to be deleted",
 			content.Name)
@@ -265,7 +265,7 @@ func (c *Cluster) groupContentHeld(
 // others.
 func (c *Cluster) memberWaits(s *snapshotv1.VolumeSnapshot, f Finding) (_ Finding, ok bool) {
 	group := c.index.groups[Ref{GroupSnapshot, s.Namespace, snapshotting.GroupOf(s)}.key()]
-	if group == nil || snapshotting.GroupIsReady(group) {
+	if group == nil || snapshotting.IsReady(group) {
 		return f, false
 	}
 	f = f.about(groupRef(group)).waits(verdict.SourceNotReady, Administrator, "group snapshot %s, whose member it is",

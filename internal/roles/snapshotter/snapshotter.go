@@ -217,11 +217,11 @@ func (s *Snapshotter) table(ctx context.Context, run *sidecar.Sidecar) ([]regist
 			Fields: []*kube.Fields{
 				kube.Whole[groupv1.VolumeGroupSnapshotContent](), kube.Whole[groupv1.VolumeGroupSnapshotClass](),
 			},
-			Add: func(_ context.Context, settings reconcile.Settings) error {
+			Add: func(ctx context.Context, settings reconcile.Settings) error {
 				return snapshot.NewGroupSidecar(snapshot.GroupSidecarConfig{
 					SidecarConfig: s.config(run, settings), Groups: run.Conn.GroupController(),
 					Naming: snapshotting.Naming{Prefix: s.GroupPrefix, Length: s.GroupUUIDLength},
-				}).AddTo(run.Manager)
+				}).AddTo(ctx, run.Manager)
 			},
 		},
 	}

@@ -7,9 +7,6 @@ import (
 	"strings"
 	"time"
 
-	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/purser-csi/purser/internal/names"
@@ -24,70 +21,71 @@ type (
 	contentDo      = verdict.Do[ContentAction]
 )
 
-// DecideContent says what the sidecar does for a content (SN-A4, SN-E1).
-//
-//nolint:gocyclo // the table of the specification, row by row
-func DecideContent(s ContentSnapshot, now time.Time) ContentVerdict {
-	c := s.Content
+// DecideContent says what the sidecar does for a content of either kind (SN-A4, SN-E1, SN-G2, SN-G5).
+func DecideContent[C Contents, L Classes](state ContentState[C, L], now time.Time) ContentVerdict {
+	s := sidecarViewOf(state, now)
+	c := s.content
 	switch {
 	case c == nil:
-		return idle("the VolumeSnapshotContent does not exist any more")
-	case c.Spec.Driver != s.Driver || c.DeletionTimestamp == nil && isForeign(s.Class, s.Driver): // SN-A2
-		return idle("another driver serves the VolumeSnapshotContent")
+		return idle("the %s does not exist any more", s.k.contentKind())
+	case c.driver != s.Driver || c.DeletionTimestamp == nil && s.isForeign(): // SN-A2
+		return idle("another driver serves the %s", s.k.contentKind())
 	case s.Node != "" && c.Labels[names.LabelSnapshotNode] != s.Node: // SN-L2
-		return idle("the sidecar on another node serves the VolumeSnapshotContent")
-	case c.DeletionTimestamp != nil && !slices.Contains(c.Finalizers, names.FinalizerSnapshotContent):
-		return idle("the VolumeSnapshotContent does not wait for the driver")
+		return idle("the sidecar on another node serves the %s", s.k.contentKind())
+	case c.DeletionTimestamp == nil:
+		return s.serve()
+	case !hasFinalizer(c, s.k.contentFinalizer):
+		return idle("the %s does not wait for the driver", s.k.contentKind())
+	case !has(c.Annotations, s.k.creating) || c.handle != "":
+		return s.remove()
 	}
-	creating := has(c.Annotations, names.AnnSnapshotBeingCreated)
+	return s.serve() // the outcome of an earlier call is unknown
+}
+
+// serve has the snapshot made, or found, until it is ready.
+func (s sidecarView) serve() ContentVerdict {
+	c := s.content
 	switch {
-	case c.DeletionTimestamp != nil && (!creating || handle(c) != ""):
-		return remove(s, now)
-	case isReady(c) && creating:
-		return contentDo{
-			Finding: verdict.Because(
-				verdict.ContentIdle, "the snapshot is ready",
-			), Actions: []ContentAction{ClearCreating{}}, Then: idleReady(single.thing),
-		}
-	case isReady(c):
-		return idleReady(single.thing)
-	case isMember(c) && (c.Status == nil || handle(c) == ""): // SN-A10
+	case c.isReady() && has(c.Annotations, s.k.creating):
+		ready := s.idleReady()
+		return contentDo{Finding: ready.Because(), Actions: []ContentAction{ClearCreating{s.k.creating}}, Then: ready}
+	case c.isReady():
+		return s.idleReady()
+	case c.member && (c.bare || c.handle == ""): // SN-A10
 		return idle("the snapshot belongs to a group")
-	case s.NotBefore.After(now):
-		return awaitRetry(s.NotBefore)
-	case !s.Asked.IsZero() && nextPoll(s.Content, s.Asked).After(now):
-		return polled(s.Content, s.Asked, single.thing)
-	case c.Spec.Source.SnapshotHandle != nil, isMember(c): // SN-A9
-		return find(s, now)
-	case c.Spec.Source.VolumeHandle == nil:
-		return contentRefuse{
-			Finding: verdict.Because(
-				verdict.ContentCheckFailed, "spec.source has neither volumeHandle nor snapshotHandle",
-			),
-		}
+	case s.NotBefore.After(s.now):
+		return s.awaitRetry()
+	case !s.Asked.IsZero() && s.nextPoll(s.Asked).After(s.now):
+		return s.polled(s.Asked)
+	case s.k.isGroup() && c.lacksProtection():
+		return s.awaitProtection()
+	case c.given, c.member: // SN-A9
+		return s.find()
+	case len(c.volumes) == 0:
+		return contentRefuse{Finding: verdict.Because(
+			s.k.checkFailed, "spec.source has neither volumes nor what the driver knows the %s by", s.k.thing,
+		)}
+	case c.lacksProtection():
+		return s.awaitProtection()
 	}
-	return create(s, now)
+	return s.create()
 }
 
-// isForeign reports whether a class is of another driver. A content outlives its class, and one of
+// isForeign reports whether the class is of another driver. A content outlives its class, and one of
 // that name may be made anew: what is being deleted does not depend on it.
-func isForeign(class *snapshotv1.VolumeSnapshotClass, driver string) bool {
-	return class != nil && class.Driver != driver
+func (s sidecarView) isForeign() bool { return s.class != nil && s.class.driver != s.Driver }
+
+func idle(format string, args ...any) ContentVerdict {
+	return contentNothing{Finding: verdict.Because(verdict.ContentIdle, format, args...)}
 }
 
-func idle(text string) ContentVerdict {
-	return contentNothing{Finding: verdict.Because(verdict.ContentIdle, "%s", text)}
-}
+func (s sidecarView) idleReady() ContentVerdict { return idle("the %s is ready", s.k.thing) }
 
-func awaitRetry(at time.Time) ContentVerdict {
-	return contentWait{
-		Finding: verdict.Because(
-			verdict.WaitForRetry, "the next attempt is due at %s", at.UTC().Format(time.RFC3339),
-		), Until: at,
-	}
+func (s sidecarView) awaitRetry() ContentVerdict {
+	return contentWait{Finding: verdict.Because(
+		verdict.WaitForRetry, "the next attempt is due at %s", s.NotBefore.UTC().Format(time.RFC3339),
+	), Until: s.NotBefore}
 }
-
-func idleReady(thing string) ContentVerdict { return idle("the " + thing + " is ready") }
 
 // The poll interval is a quarter of the snapshot's age at first, and a tenth later, within these bounds.
 // So a snapshot that takes long is polled less often, and still becomes ready without a long delay
@@ -98,69 +96,66 @@ const (
 	longestPause  = 5 * time.Minute
 )
 
-// PollingPause returns how long the driver is left alone with a snapshot of this age.
-func PollingPause(age time.Duration) time.Duration {
+// pollingPause returns how long the driver is left alone with a snapshot of this age.
+func pollingPause(age time.Duration) time.Duration {
 	return min(max(min(age/4, firstPause), age/10, shortestPause), longestPause)
 }
 
 // nextPoll returns when the driver is asked again about what it was still processing.
-func nextPoll(content metav1.Object, asked time.Time) time.Time {
-	return asked.Add(PollingPause(asked.Sub(content.GetCreationTimestamp().Time)))
+func (s sidecarView) nextPoll(asked time.Time) time.Time {
+	return asked.Add(pollingPause(asked.Sub(s.content.CreationTimestamp.Time)))
 }
 
-func polled(content metav1.Object, asked time.Time, thing string) ContentVerdict {
+func (s sidecarView) polled(asked time.Time) ContentVerdict {
 	return contentWait{
-		Finding: verdict.Because(verdict.ContentPolled, "the driver is still processing the %s", thing),
-		Until:   nextPoll(content, asked),
+		Finding: verdict.Because(verdict.ContentPolled, "the driver is still processing the %s", s.k.thing),
+		Until:   s.nextPoll(asked),
 	}
 }
 
-// create asks for a snapshot of a volume. The content's finalizer is there first, so that neither
-// the handle nor the name is lost when the process ends during the call.
-func create(s ContentSnapshot, now time.Time) ContentVerdict {
-	c := s.Content
-	if !slices.Contains(c.Finalizers, names.FinalizerSnapshotContent) {
-		return contentWait{
-			Finding: verdict.Because(
-				verdict.ContentAwaitsFinalizer, "the VolumeSnapshotContent does not have its finalizer yet",
-			),
-		}
+// lacksProtection reports whether a content lacks its finalizer, without which the handle and the
+// name are lost when the process ends during a call, or the uid that the snapshot is named from.
+func (c *contentView) lacksProtection() bool {
+	return !hasFinalizer(c, c.k.contentFinalizer) || c.ref.UID == ""
+}
+
+func (s sidecarView) awaitProtection() ContentVerdict {
+	return contentWait{Finding: verdict.Because(verdict.ContentAwaitsFinalizer,
+		"the %s does not have its finalizer and the uid of its %s yet", s.k.contentKind(), s.k.objectKind())}
+}
+
+// create asks for a snapshot of the volumes.
+func (s sidecarView) create() ContentVerdict {
+	c, class := s.content, ptr.Deref(s.content.class, "")
+	if s.class == nil {
+		return s.failCreate("the %s %q does not exist", s.k.classKind(), class)
 	}
-	if c.Spec.VolumeSnapshotRef.UID == "" {
-		return contentWait{
-			Finding: verdict.Because(
-				verdict.ContentAwaitsFinalizer,
-				"spec.volumeSnapshotRef has no uid yet, from which the snapshot is named",
-			),
-		}
+	if s.isForeign() { // only while the content is being deleted
+		return s.failCreate("the %s %q is for the driver %q now", s.k.classKind(), class, s.class.driver)
 	}
-	class := ptr.Deref(c.Spec.VolumeSnapshotClassName, "")
-	if s.Class == nil {
-		return failCreate(s, now, "the VolumeSnapshotClass %q does not exist", class)
-	}
-	if isForeign(s.Class, s.Driver) { // only while the content is being deleted
-		return failCreate(s, now, "the VolumeSnapshotClass %q is for the driver %q now", class, s.Class.Driver)
-	}
-	parameters, problem := driverParameters(s)
+	parameters, problem := driverParameters(s.class.parameters)
 	if problem != "" {
-		return failCreate(s, now, "VolumeSnapshotClass %q: %s", class, problem)
+		return s.failCreate("%s %q: %s", s.k.classKind(), class, problem)
 	}
-	todo := contentDo{
-		Finding: verdict.Because(
-			verdict.ContentCreating, "the driver is asked for a snapshot of volume %q", *c.Spec.Source.VolumeHandle,
-		),
+	if s.ExtraMetadata { // SN-P3
+		parameters[s.k.name], parameters[s.k.namespace] = c.ref.Name, c.ref.Namespace
+		parameters[s.k.contentName] = c.Name
 	}
-	todo.Actions = append(todo.Actions, CreateSnapshot{
-		Name: s.Naming.Name(
-			c.Spec.VolumeSnapshotRef.UID,
-		), SourceVolume: *c.Spec.Source.VolumeHandle, Parameters: parameters, Secret: deletionSecret(c),
-		Mark: !has(c.Annotations, names.AnnSnapshotBeingCreated),
-	})
-	return todo
+	todo := CreateSnapshot{
+		Name: s.Naming.Name(c.ref.UID), Volumes: c.volumes, Parameters: parameters, Secret: c.secret(),
+	}
+	if !has(c.Annotations, s.k.creating) {
+		todo.Mark = s.k.creating
+	}
+	return contentDo{
+		Finding: verdict.Because(verdict.ContentCreating,
+			"the driver is asked for a %s of %s %q", s.k.noun, s.k.volumes, strings.Join(c.volumes, ", ")),
+		Actions: []ContentAction{todo},
+	}
 }
 
-func failCreate(s ContentSnapshot, now time.Time, format string, args ...any) ContentVerdict {
-	return AfterCreate(s, Answer{}, &Failure{Message: fmt.Sprintf(format, args...), NoAnswer: true}, now)
+func (s sidecarView) failCreate(format string, args ...any) ContentVerdict {
+	return s.afterCreate(Answer{}, &Failure{Message: fmt.Sprintf(format, args...), NoAnswer: true})
 }
 
 // secretKeys are the parameters that the driver does not get (SN-P4).
@@ -171,9 +166,9 @@ var secretKeys = []string{
 	names.ParameterGroupSnapshotterGetName, names.ParameterGroupSnapshotterGetNamespace,
 }
 
-// DriverParameters returns the parameters of a class that the driver gets: none that names a secret
+// driverParameters returns the parameters of a class that the driver gets: none that names a secret
 // (SN-P4).
-func DriverParameters(class map[string]string) (parameters map[string]string, problem string) {
+func driverParameters(class map[string]string) (parameters map[string]string, problem string) {
 	parameters = map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(class)) {
 		switch {
@@ -189,74 +184,25 @@ func DriverParameters(class map[string]string) (parameters map[string]string, pr
 	return parameters, ""
 }
 
-func driverParameters(s ContentSnapshot) (parameters map[string]string, problem string) {
-	if parameters, problem = DriverParameters(s.Class.Parameters); problem != "" {
-		return nil, problem
-	}
-	if s.ExtraMetadata { // SN-P3
-		parameters[names.ParameterSnapshotName] = s.Content.Spec.VolumeSnapshotRef.Name
-		parameters[names.ParameterSnapshotNamespace] = s.Content.Spec.VolumeSnapshotRef.Namespace
-		parameters[names.ParameterSnapshotContentName] = s.Content.Name
-	}
-	return parameters, ""
-}
-
 // find confirms a snapshot that exists already (SN-A9).
-func find(s ContentSnapshot, now time.Time) ContentVerdict {
-	known := handle(s.Content)
-	if !s.Lists {
-		return contentDo{
-			Finding: verdict.Because(
-				verdict.ContentIdle, "the driver cannot list snapshots, so the snapshot %q counts as ready", known,
-			),
-			Actions: []ContentAction{FindSnapshot{Handle: known}},
-		}
+func (s sidecarView) find() ContentVerdict {
+	c := s.content
+	todo := FindSnapshot{Handle: c.handle, Snapshots: c.snapshots}
+	if !s.Lists && !s.k.isGroup() { // what the content says counts as the answer
+		return s.afterFind(Answer{Handle: c.handle, Ready: true}, nil)
 	}
-	a := FindSnapshot{Handle: known, Secret: deletionSecret(s.Content)}
-	if s.Class != nil && !isMember(s.Content) {
-		secret, problem := secretref.SnapshotLister(
-			s.Class.Parameters, secretref.SnapshotScope{Content: s.Content.Name},
-		)
+	if c.member {
+		todo.Secret = c.secret()
+	} else if s.class != nil {
+		secret, problem := s.k.findSecret(s.class.parameters, secretref.SnapshotScope{Content: c.Name})
 		if problem != nil {
-			return AfterFind(
-				s,
-				Answer{},
-				&Failure{Message: fmt.Sprintf(
-					"VolumeSnapshotClass %q: %s %s", s.Class.Name, problem.Parameter, problem.Text,
-				)},
-				now,
-			)
+			text := fmt.Sprintf("%s %q: %s %s", s.k.classKind(), s.class.Name, problem.Parameter, problem.Text)
+			return s.afterFind(Answer{}, &Failure{Message: text, NoAnswer: true})
 		}
-		a.Secret = secret
-	} else if !isMember(s.Content) {
-		a.Secret = types.NamespacedName{}
+		todo.Secret = secret
 	}
 	return contentDo{
-		Finding: verdict.Because(verdict.ContentCreating, "the driver is asked about the snapshot %q", known),
-		Actions: []ContentAction{a},
+		Finding: verdict.Because(verdict.ContentCreating, "the driver is asked about the %s %q", s.k.thing, c.handle),
+		Actions: []ContentAction{todo},
 	}
-}
-
-// statusOf merges an answer into the status (SN-A11, SN-A12): what is set stays, and readiness
-// follows the driver.
-func statusOf(c *snapshotv1.VolumeSnapshotContent, a Answer, now time.Time) *snapshotv1.VolumeSnapshotContentStatus {
-	status := &snapshotv1.VolumeSnapshotContentStatus{}
-	if c.Status != nil {
-		status = c.Status.DeepCopy()
-	}
-	if status.SnapshotHandle == nil {
-		status.SnapshotHandle = new(a.Handle)
-	}
-	if status.CreationTime == nil {
-		if a.Created.IsZero() { // the driver does not say when: not 1970 (SN-H7)
-			a.Created = now
-		}
-		status.CreationTime = new(a.Created.UnixNano())
-	}
-	if status.RestoreSize == nil && a.Size > 0 {
-		status.RestoreSize = new(a.Size)
-	}
-	status.ReadyToUse = new(a.Ready)
-	status.Error = nil
-	return status
 }

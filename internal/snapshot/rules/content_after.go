@@ -1,188 +1,144 @@
 package snapshotting
 
 import (
-	"slices"
+	"strings"
 	"time"
 
-	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
-	"github.com/purser-csi/purser/internal/names"
 	"github.com/purser-csi/purser/internal/verdict"
 )
 
-// contentKind is how the content of a VolumeSnapshot and that of a VolumeGroupSnapshot differ where
-// the rules are the same: their words, and reasons whose events are upstream's.
-type contentKind struct {
-	kind                                    string
-	thing                                   string // in our messages
-	snapshot, volumes, id, create           string // in upstream's messages
-	createFailed, checkFailed, deleteFailed verdict.Reason
-	creating                                string // annotation
-	secretName, secretNamespace             string // annotations with the secret for the deletion
+// AfterCreate turns the answer to a call that creates into the next verdict.
+func AfterCreate[C Contents, L Classes](s ContentState[C, L], a Answer, f *Failure, now time.Time) ContentVerdict {
+	return sidecarViewOf(s, now).afterCreate(a, f)
 }
 
-var single = contentKind{
-	kind: "VolumeSnapshotContent", thing: "snapshot",
-	snapshot: "snapshot", volumes: "volume", id: "snapshotID", create: "CreateSnapshot",
-	createFailed: verdict.ContentCreateFailed, checkFailed: verdict.ContentCheckFailed,
-	deleteFailed: verdict.ContentDeleteFailed, creating: names.AnnSnapshotBeingCreated,
-	secretName: names.AnnSnapshotDeletionSecretName, secretNamespace: names.AnnSnapshotDeletionSecretNamespace,
+// AfterFind turns the answer about what exists already into the next verdict.
+func AfterFind[C Contents, L Classes](s ContentState[C, L], a Answer, f *Failure, now time.Time) ContentVerdict {
+	return sidecarViewOf(s, now).afterFind(a, f)
 }
 
-var group = contentKind{
-	kind: "VolumeGroupSnapshotContent", thing: "group",
-	snapshot: "group snapshot", volumes: "volumes", id: "groupSnapshotID", create: "CreateVolumeGroupSnapshot",
-	createFailed: verdict.GroupContentCallFailed, checkFailed: verdict.GroupContentCheckFailed,
-	deleteFailed: verdict.GroupContentDeleteFailed, creating: names.AnnGroupBeingCreated,
-	secretName: names.AnnGroupDeletionSecretName, secretNamespace: names.AnnGroupDeletionSecretNamespace,
+// AfterDelete turns the answer to a call that deletes into the next verdict. NotFound is a failure
+// as well (SN-K2): the CSI specification has a driver answer OK for a snapshot that is gone.
+func AfterDelete[C Contents, L Classes](state ContentState[C, L], f *Failure) ContentVerdict {
+	s := sidecarViewOf(state, time.Time{})
+	if f != nil {
+		failed := verdict.Because(s.k.deleteFailed, "Failed to delete %s: %s", s.k.noun, f.Words())
+		failed.Fix = s.content.deletionFix(*f)
+		return contentRefuse{Finding: failed}
+	}
+	return s.release(verdict.Because(verdict.ContentDeleting, "the %s is deleted", s.k.thing))
 }
 
-// contentAnswer is the answer of the driver about one content.
-type contentAnswer struct {
-	contentKind
-	content metav1.Object
-	// volumes are the sources of the content, and handle what it is known by.
-	volumes, handle string
-	// taken says that the status has the handle and no error, so that an answer brings nothing new
-	// before it is ready.
-	taken bool
-	// answer and ready are the driver's; answer is the handle, and empty if it has none.
-	answer string
-	ready  bool
-	// write puts the answer into the status, and writeError an error.
-	write      ContentAction
-	writeError func(message string) []ContentAction
+// release removes the finalizer.
+func (s sidecarView) release(because verdict.Finding) ContentVerdict {
+	return contentDo{
+		Finding: because, Actions: []ContentAction{ReleaseContent{s.k.contentFinalizer}},
+		Then: contentNothing{Finding: verdict.Because(
+			verdict.ContentDeleting, "the %s is free to go", s.k.contentKind(),
+		)},
+	}
 }
 
-// refuse ends with an error that the status has too.
-func (d contentAnswer) refuse(first []ContentAction, because verdict.Finding) ContentVerdict {
-	actions := slices.Concat(first, d.writeError(because.Message))
-	return verdict.DoFirst[ContentAction](because, actions, contentRefuse{Finding: because})
-}
-
-// afterCreate turns the answer to a call that creates into the next verdict.
-func (d contentAnswer) afterCreate(f *Failure, now time.Time) ContentVerdict {
-	if f == nil && d.answer == "" { // SN-H8; the same call may still get a whole answer
-		f = &Failure{Message: "the driver answered " + d.create + " without a " + d.snapshot + " id", NoAnswer: true}
-	} else if f != nil && f.NoAnswer && d.content.GetDeletionTimestamp() != nil {
-		return d.createFailedFor(*f, creationFix(*f, d.contentKind, d.content.GetName()))
+func (s sidecarView) afterCreate(a Answer, f *Failure) ContentVerdict {
+	c := s.content
+	notMade := f != nil && f.NoAnswer
+	if f == nil && a.Handle == "" { // SN-H8; the same call may still get a whole answer
+		f = &Failure{Message: "the driver answered " + s.k.create + " without a " + s.k.noun + " id", NoAnswer: true}
 	}
 	if f != nil {
-		return d.createFailedFor(*f, "")
+		because := verdict.Because(s.k.createFailed, "Failed to create %s: failed to take %[1]s of the %s %s: %q",
+			s.k.noun, s.k.volumes, strings.Join(c.volumes, ", "), f.Words())
+		if notMade && c.DeletionTimestamp != nil {
+			because.Fix = c.creationFix(*f)
+		}
+		var actions []ContentAction
+		if f.IsFinal() {
+			actions = append(actions, ClearCreating{s.k.creating})
+		}
+		return s.refuse(actions, because)
 	}
-	_, creating := d.content.GetAnnotations()[d.creating]
-	done := contentDo{
-		Finding: verdict.Because(verdict.ContentIdle, "the driver made the %s %q", d.thing, d.answer),
-		Actions: []ContentAction{d.write, ClearCreating{}}, Then: idleReady(d.thing),
-	}
-	if d.ready {
+	done := s.answered(a)
+	done.Actions = append(done.Actions, ClearCreating{s.k.creating})
+	done.Finding = verdict.Because(verdict.ContentIdle, "the driver made the %s %q", s.k.thing, a.Handle)
+	if a.Ready {
 		return done
 	}
 	done.Finding = verdict.Because(
-		verdict.ContentPolled, "the driver made the %s %q and is still processing it", d.thing, d.answer,
+		verdict.ContentPolled, "the driver made the %s %q and is still processing it", s.k.thing, a.Handle,
 	)
-	done.Then = polled(d.content, now, d.thing)
-	switch {
-	case d.taken && creating:
-		done.Actions = []ContentAction{ClearCreating{}}
-	case d.taken:
+	if c.isTaken() {
 		done.Actions = nil
+		if has(c.Annotations, s.k.creating) {
+			done.Actions = []ContentAction{ClearCreating{s.k.creating}}
+		}
 	}
 	return done
 }
 
-func (d contentAnswer) createFailedFor(f Failure, fix string) ContentVerdict {
-	because := verdict.Because(d.createFailed, "Failed to create %s: failed to take %[1]s of the %s %s: %q",
-		d.snapshot, d.contentKind.volumes, d.volumes, f.Words())
-	because.Fix = fix
-	var actions []ContentAction
-	if f.IsFinal() {
-		actions = append(actions, ClearCreating{})
-	}
-	return d.refuse(actions, because)
-}
-
-// afterFind turns the answer about what exists already into the next verdict.
-func (d contentAnswer) afterFind(f *Failure, now time.Time) ContentVerdict {
-	if f == nil && d.answer == "" {
-		f = &Failure{Message: "can not find " + d.snapshot + " for " + d.id + " " + d.handle}
+func (s sidecarView) afterFind(a Answer, f *Failure) ContentVerdict {
+	if f == nil && a.Handle == "" {
+		f = &Failure{Message: "can not find " + s.k.noun + " for " + s.k.id + " " + s.content.handle}
 	}
 	if f != nil {
-		return d.refuse(nil, verdict.Because(d.checkFailed,
-			"Failed to check and update %s content: %s", d.snapshot, f.Words()))
+		return s.refuse(nil, verdict.Because(s.k.checkFailed,
+			"Failed to check and update %s content: %s", s.k.noun, f.Words()))
 	}
-	done := contentDo{
-		Finding: verdict.Because(verdict.ContentIdle, "the %s %q exists", d.thing, d.answer),
-		Actions: []ContentAction{d.write}, Then: idleReady(d.thing),
-	}
-	if !d.ready {
+	done := s.answered(a)
+	done.Finding = verdict.Because(verdict.ContentIdle, "the %s %q exists", s.k.thing, a.Handle)
+	if !a.Ready {
 		done.Finding = verdict.Because(
-			verdict.ContentPolled, "the driver is still processing the %s %q", d.thing, d.answer,
+			verdict.ContentPolled, "the driver is still processing the %s %q", s.k.thing, a.Handle,
 		)
-		done.Then = polled(d.content, now, d.thing)
-		if d.taken {
+		if s.content.isTaken() && !s.k.isGroup() { // each answer about a group can have further snapshots
 			done.Actions = nil
 		}
 	}
 	return done
 }
 
-// afterDelete turns the answer to a call that deletes into the next verdict. NotFound is a failure
-// as well (SN-K2): the CSI specification has a driver answer OK for a snapshot that is gone.
-func (k contentKind) afterDelete(content string, f *Failure) ContentVerdict {
-	if f != nil {
-		failed := verdict.Because(k.deleteFailed, "Failed to delete %s: %s", k.snapshot, f.Words())
-		failed.Fix = deletionFix(*f, k, content)
-		return contentRefuse{Finding: failed}
+// isTaken reports whether the status has the handle and no error, so that an answer brings nothing
+// new before the snapshot is ready.
+func (c *contentView) isTaken() bool { return c.status.Handle != nil && c.status.Error == nil }
+
+// answered writes the answer and waits until the snapshot is ready.
+func (s sidecarView) answered(a Answer) contentDo {
+	done := contentDo{Actions: []ContentAction{WriteContentStatus{s.content.merged(a, s.now)}}, Then: s.idleReady()}
+	if !a.Ready {
+		done.Then = s.polled(s.now)
 	}
-	return contentDo{
-		Finding: verdict.Because(verdict.ContentDeleting, "the %s is deleted", k.thing),
-		Actions: []ContentAction{ReleaseContent{}}, Then: k.gone(),
+	return done
+}
+
+// refuse ends with an error that the status has too, once per message (SN-A6).
+func (s sidecarView) refuse(actions []ContentAction, because verdict.Finding) ContentVerdict {
+	if status := s.content.status; !hasMessage(status.Error, because.Message) {
+		status.Ready, status.Error = new(false), newStatusError(because.Message, s.now)
+		actions = append(actions, WriteContentStatus{status})
 	}
+	return verdict.DoFirst[ContentAction](because, actions, contentRefuse{Finding: because})
 }
 
-func (k contentKind) gone() ContentVerdict {
-	return contentNothing{Finding: verdict.Because(verdict.ContentDeleting, "the %s is free to go", k.kind)}
-}
-
-func answerFor(s ContentSnapshot, a Answer, now time.Time) contentAnswer {
-	c := s.Content
-	return contentAnswer{
-		contentKind: single, content: c, volumes: ptr.Deref(c.Spec.Source.VolumeHandle, ""), handle: handle(c),
-		taken:  c.Status != nil && c.Status.SnapshotHandle != nil && c.Status.Error == nil,
-		answer: a.Handle, ready: a.Ready, write: WriteContentStatus{statusOf(c, a, now)},
-		writeError: func(message string) []ContentAction { return failed(c, message, now) },
+// merged is the status with an answer (SN-A11, SN-A12): what is set stays, and readiness follows the
+// driver.
+func (c *contentView) merged(a Answer, now time.Time) ContentStatus {
+	status := c.status
+	if status.Handle == nil {
+		status.Handle = new(a.Handle)
 	}
-}
-
-// AfterCreate turns the answer to CreateSnapshot into the next verdict.
-func AfterCreate(s ContentSnapshot, a Answer, f *Failure, now time.Time) ContentVerdict {
-	return answerFor(s, a, now).afterCreate(f, now)
-}
-
-// AfterFind turns the answer to ListSnapshots into the next verdict. Without LIST_SNAPSHOTS the
-// answer is what the content says.
-func AfterFind(s ContentSnapshot, a Answer, f *Failure, now time.Time) ContentVerdict {
-	return answerFor(s, a, now).afterFind(f, now)
-}
-
-// AfterDelete turns the answer to DeleteSnapshot into the next verdict.
-func AfterDelete(s ContentSnapshot, f *Failure) ContentVerdict {
-	return single.afterDelete(s.Content.Name, f)
-}
-
-// failed returns the write of an error into the status; none when it is there already (SN-A6).
-func failed(c *snapshotv1.VolumeSnapshotContent, message string, now time.Time) []ContentAction {
-	if c.Status != nil && HasMessage(c.Status.Error, message) {
-		return nil
+	if status.Created == nil {
+		if a.Created.IsZero() { // the driver does not say when: not 1970 (SN-H7)
+			a.Created = now
+		}
+		status.Created = new(metav1.NewTime(a.Created))
 	}
-	status := &snapshotv1.VolumeSnapshotContentStatus{}
-	if c.Status != nil {
-		status = c.Status.DeepCopy()
+	if status.Size == nil && a.Size > 0 {
+		status.Size = new(a.Size)
 	}
-	status.ReadyToUse = new(false)
-	status.Error = NewStatusError(message, now)
-	return []ContentAction{WriteContentStatus{status}}
+	if len(status.Snapshots) == 0 || a.Ready {
+		status.Snapshots = a.Snapshots
+	}
+	status.Ready, status.Error = new(a.Ready), nil
+	return status
 }

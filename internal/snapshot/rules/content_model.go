@@ -4,16 +4,16 @@ import (
 	"strings"
 	"time"
 
+	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/purser-csi/purser/internal/csispec"
-	"github.com/purser-csi/purser/internal/names"
 	"github.com/purser-csi/purser/internal/verdict"
 )
 
-// ContentVerdict is what [DecideContent] and [DecideGroupContent] answer.
+// ContentVerdict is what [DecideContent] answers.
 type ContentVerdict = verdict.Verdict[ContentAction]
 
 // Naming is how a snapshot is named in the backend (SN-F4).
@@ -42,18 +42,36 @@ type ContentSettings struct {
 	Node string
 }
 
-// ContentSnapshot is the world around one VolumeSnapshotContent.
-type ContentSnapshot struct {
+type (
+	// ContentSnapshot is the world around one VolumeSnapshotContent.
+	ContentSnapshot = ContentState[*snapshotv1.VolumeSnapshotContent, *snapshotv1.VolumeSnapshotClass]
+	// GroupContent is the world around one VolumeGroupSnapshotContent.
+	GroupContent = ContentState[*groupv1.VolumeGroupSnapshotContent, *groupv1.VolumeGroupSnapshotClass]
+)
+
+// ContentState is the world around the content of a VolumeSnapshot or VolumeGroupSnapshot.
+type ContentState[C Contents, L Classes] struct {
 	ContentSettings
-	Content   *snapshotv1.VolumeSnapshotContent // nil: it does not exist
-	Class     *snapshotv1.VolumeSnapshotClass   // that the content names; nil: the cache does not have it
-	NotBefore time.Time                         // when the next attempt after a failure is due
-	// when the driver last said that the snapshot is not ready; zero for never
+	Content C // nil: it does not exist
+	Class   L // that the content names; nil: the cache does not have it
+	ContentInputs
+}
+
+// ContentInputs is what both kinds of [ContentState] have.
+type ContentInputs struct {
+	NotBefore time.Time // when the next attempt after a failure is due
+	// Asked is when the driver last said that the snapshot is not ready; zero for never.
 	Asked time.Time
-	// SharingRead says that SameHandle has all contents that existed when this one became
-	// [IsRemovable], or later.
-	SharingRead bool
-	SameHandle  []*snapshotv1.VolumeSnapshotContent // the other contents of the driver with this handle
+	// Sharing has all contents that existed when this one became [IsRemovable], or later; nil before
+	// they are read.
+	Sharing *Sharing
+}
+
+// Sharing are the other contents of the driver that name a snapshot, or a group or one of its
+// snapshots.
+type Sharing struct {
+	Contents []*snapshotv1.VolumeSnapshotContent
+	Groups   []*groupv1.VolumeGroupSnapshotContent
 }
 
 // ContentAction is one thing to do for a content of either kind. The interface is sealed.
@@ -62,43 +80,42 @@ type ContentSnapshot struct {
 type ContentAction interface{ contentAction() }
 
 type (
-	// ClearCreating removes the annotation volumesnapshot-being-created, or that of a group, once the
-	// outcome is known.
-	ClearCreating struct{}
-	// CreateSnapshot asks the driver. What follows is for [AfterCreate] to say.
+	// ClearCreating removes an annotation once the outcome of a call that creates is known.
+	ClearCreating struct{ Annotation string }
+	// CreateSnapshot asks the driver for a snapshot, or a group of them. What follows is for
+	// [AfterCreate] to say.
 	CreateSnapshot struct {
-		Name, SourceVolume string
-		Parameters         map[string]string
-		Secret             types.NamespacedName // zero for none
-		// Mark says that the content lacks the annotation volumesnapshot-being-created. It is written
-		// when the secret is read and nothing but the driver can refuse the call any more (SN-N7,
-		// SN-A5): a content with the annotation is deleted only after the outcome of a call.
-		Mark bool
+		Name       string
+		Volumes    []string
+		Parameters map[string]string
+		Secret     types.NamespacedName // zero for none
+		// Mark is the annotation volumesnapshot-being-created, or that of a group, if the content lacks it.
+		// It is written when the secret is read and nothing but the driver can refuse the call any more
+		// (SN-N7, SN-N9, SN-A5): a content with the annotation is deleted only after the outcome of a call.
+		Mark string
 	}
-	// FindSnapshot asks the driver with ListSnapshots. What follows is for [AfterFind] to say.
+	// FindSnapshot asks the driver about a snapshot, or a group and its members. What follows is for
+	// [AfterFind] to say.
 	FindSnapshot struct {
-		Handle string
-		Secret types.NamespacedName
+		Handle    string
+		Snapshots []string
+		Secret    types.NamespacedName
 	}
-	// ListSameHandle lists the contents live. [AfterList] says what follows.
-	ListSameHandle struct{ Handle string }
 	// DeleteSnapshot asks the driver. What follows is for [AfterDelete] to say.
 	DeleteSnapshot struct {
-		Handle string
-		Secret types.NamespacedName
+		Handle    string
+		Snapshots []string
+		Secret    types.NamespacedName
 	}
 	// WriteContentStatus replaces the status.
-	WriteContentStatus struct {
-		Status *snapshotv1.VolumeSnapshotContentStatus
-	}
+	WriteContentStatus struct{ Status ContentStatus }
 	// ReleaseContent removes the finalizer.
-	ReleaseContent struct{}
+	ReleaseContent struct{ Finalizer string }
 )
 
 func (ClearCreating) contentAction()      {}
 func (CreateSnapshot) contentAction()     {}
 func (FindSnapshot) contentAction()       {}
-func (ListSameHandle) contentAction()     {}
 func (DeleteSnapshot) contentAction()     {}
 func (WriteContentStatus) contentAction() {}
 func (ReleaseContent) contentAction()     {}
@@ -106,44 +123,43 @@ func (ReleaseContent) contentAction()     {}
 // Failure is how a call to the driver failed, or why it was not made.
 type Failure = csispec.Failure
 
-// Answer is what a driver says of one snapshot. An answer without a snapshot has the zero value.
+// Answer is what a driver says of one snapshot or group. An answer without one has the zero value.
 type Answer struct {
-	Handle  string
-	Ready   bool
-	Size    int64
-	Created time.Time // zero when the driver does not say
+	Handle    string
+	Ready     bool
+	Size      int64     // of a snapshot
+	Created   time.Time // zero when the driver does not say
+	Snapshots []groupv1.VolumeSnapshotInfo
 }
 
 // IsPending reports whether the driver has the snapshot and is still processing it.
 func (a Answer) IsPending() bool { return a.Handle != "" && !a.Ready }
 
-func isReady(c *snapshotv1.VolumeSnapshotContent) bool {
-	return c.Status != nil && ptr.Deref(c.Status.ReadyToUse, false)
+// sidecarView is a [ContentState] as the rules for both kinds read it.
+type sidecarView struct {
+	ContentSettings
+	ContentInputs
+	k       *kind
+	content *contentView // nil: it does not exist
+	class   *classView
+	now     time.Time
 }
 
-// handle returns the snapshot's handle; empty when it is not known.
-func handle(c *snapshotv1.VolumeSnapshotContent) string {
-	if c.Status != nil && c.Status.SnapshotHandle != nil {
-		return *c.Status.SnapshotHandle
+func sidecarViewOf[C Contents, L Classes](s ContentState[C, L], now time.Time) sidecarView {
+	return sidecarView{
+		s.ContentSettings, s.ContentInputs, kindOf(s.Content), contentOf(s.Content), classOf(s.Class), now,
 	}
-	return ptr.Deref(c.Spec.Source.SnapshotHandle, "")
 }
 
-func isMember(c *snapshotv1.VolumeSnapshotContent) bool {
-	_, member := c.Annotations[names.AnnGroupSnapshotHandle]
-	return member || c.Status != nil && c.Status.VolumeGroupSnapshotHandle != nil
+func (c *contentView) isReady() bool { return ptr.Deref(c.status.Ready, false) }
+
+// secret is the one for the calls that create and delete, which the snapshot-controller wrote down
+// (SN-N10).
+func (c *contentView) secret() types.NamespacedName {
+	return types.NamespacedName{Namespace: c.Annotations[c.k.secretNamespace], Name: c.Annotations[c.k.secretName]}
 }
 
 func has(annotations map[string]string, key string) bool {
 	_, ok := annotations[key]
 	return ok
-}
-
-// deletionSecret is the secret for CreateSnapshot and DeleteSnapshot, which the snapshot-controller
-// wrote down (SN-N10).
-func deletionSecret(c *snapshotv1.VolumeSnapshotContent) types.NamespacedName {
-	return types.NamespacedName{
-		Namespace: c.Annotations[names.AnnSnapshotDeletionSecretNamespace],
-		Name:      c.Annotations[names.AnnSnapshotDeletionSecretName],
-	}
 }

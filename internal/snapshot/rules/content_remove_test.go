@@ -65,7 +65,7 @@ func TestLacksFinalizer(t *testing.T) {
 		{"imported, retained", content(unfinalized, static, unbound, retained), false},
 		{"not imported, and without a uid", content(unfinalized, unbound), false},
 	} {
-		if got := LacksFinalizer(tc.content); got != tc.want {
+		if got := contentOf(tc.content).lacksFinalizer(); got != tc.want {
 			t.Errorf("%s: %t", tc.name, got)
 		}
 	}
@@ -75,10 +75,10 @@ func TestLacksFinalizer(t *testing.T) {
 // content is bound first, and a second write of the same version would be a conflict.
 func TestImportedContentGetsItsFinalizer(t *testing.T) {
 	imported := []*snapshotv1.VolumeSnapshotContent{content(unfinalized, static, unbound)}
-	if got := verdicttest.Show(DecideSnapshot(Snapshot{Unprotected: imported}, now)); got != "do ProtectContent; nothing SnapshotIdle" {
+	if got := verdicttest.Show(DecideSnapshot(Snapshot{Referring: imported}, now)); got != "do ProtectContent; nothing SnapshotIdle" {
 		t.Errorf("without a VolumeSnapshot: %s", got)
 	}
-	s := Snapshot{Unprotected: imported, Snapshot: &snapshotv1.VolumeSnapshot{}}
+	s := Snapshot{Referring: imported, Snapshot: &snapshotv1.VolumeSnapshot{}}
 	if got := verdicttest.Show(DecideSnapshot(s, now)); strings.Contains(got, "ProtectContent") {
 		t.Errorf("with a VolumeSnapshot: %s", got)
 	}

@@ -72,14 +72,14 @@ func class(driver string) *snapshotv1.VolumeSnapshotClass {
 
 func unbound(c *snapshotv1.VolumeSnapshotContent) { c.Spec.VolumeSnapshotRef.UID = "" }
 
-func sharingRead(s *ContentSnapshot) { s.SharingRead = true }
+func sharingRead(s *ContentSnapshot) { s.Sharing = &Sharing{} }
 
 // sameHandle has another content with the handle be known.
 func sameHandle(edits ...editContent) func(*ContentSnapshot) {
 	return func(s *ContentSnapshot) {
 		other := content(edits...)
 		other.Name, other.UID = "other", "other"
-		s.SharingRead, s.SameHandle = true, []*snapshotv1.VolumeSnapshotContent{other}
+		s.Sharing = &Sharing{Contents: []*snapshotv1.VolumeSnapshotContent{other}}
 	}
 }
 
@@ -120,7 +120,7 @@ func TestDecideContent(t *testing.T) {
 		{"SN-E1: pre-provisioned, never bound", content(static, ready, terminating, func(c *snapshotv1.VolumeSnapshotContent) { c.Spec.VolumeSnapshotRef.UID = "" }), sharingRead, "do DeleteSnapshot"},
 		{"SN-E1: outcome unknown", content(terminating, annotated(names.AnnSnapshotBeingCreated), annotated(names.AnnSnapshotBeingDeleted)), nil, "do CreateSnapshot"},
 		{"taken, crash before the annotation went", content(taken, terminating, annotated(names.AnnSnapshotBeingCreated), annotated(names.AnnSnapshotBeingDeleted)), sharingRead, "do DeleteSnapshot"},
-		{"D-37: the contents with the handle are listed first", content(ready, terminating, annotated(names.AnnSnapshotBeingDeleted)), nil, "do ListSameHandle"},
+		{"D-37: the contents with the handle are listed first", content(ready, terminating, annotated(names.AnnSnapshotBeingDeleted)), nil, "read [sharing/snap]"},
 		{"D-37: another content needs the snapshot", content(ready, terminating, annotated(names.AnnSnapshotBeingDeleted)), sameHandle(ready), "do ReleaseContent; nothing ContentDeleting"},
 		{"D-37: a retained one as well", content(ready, terminating, annotated(names.AnnSnapshotBeingDeleted)), sameHandle(static, retained), "do ReleaseContent; nothing ContentDeleting"},
 		{"D-37: the other one is being deleted too", content(ready, terminating, annotated(names.AnnSnapshotBeingDeleted)), sameHandle(ready, terminating, annotated(names.AnnSnapshotBeingDeleted)), "do DeleteSnapshot"},
@@ -156,9 +156,9 @@ func TestCreateRequest(t *testing.T) {
 		t.Fatal("does nothing")
 	}
 	got := fmt.Sprint(todo.Actions[0])
-	want := fmt.Sprint(CreateSnapshot{"snapshot-u", "h", map[string]string{
+	want := fmt.Sprint(CreateSnapshot{"snapshot-u", []string{"h"}, map[string]string{
 		"a": "b", names.ParameterSnapshotName: "s", names.ParameterSnapshotNamespace: "n", names.ParameterSnapshotContentName: "snapcontent-u",
-	}, types.NamespacedName{Namespace: "y", Name: "x"}, true})
+	}, types.NamespacedName{Namespace: "y", Name: "x"}, names.AnnSnapshotBeingCreated})
 	if got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -197,17 +197,21 @@ func TestAfterCreate(t *testing.T) {
 
 // SN-H7, SN-A11, SN-A12.
 func TestContentStatus(t *testing.T) {
-	first := statusOf(content(), Answer{Handle: "snap", Size: -1}, now)
+	merged := func(c *snapshotv1.VolumeSnapshotContent, a Answer) *snapshotv1.VolumeSnapshotContentStatus {
+		contentOf(c).merged(a, now).SetOn(c)
+		return c.Status
+	}
+	first := merged(content(), Answer{Handle: "snap", Size: -1})
 	if *first.CreationTime != now.UnixNano() || first.RestoreSize != nil || *first.ReadyToUse {
 		t.Errorf("SN-H7: %+v", first)
 	}
 	c := content(taken)
-	again := statusOf(c, Answer{Handle: "other", Ready: true, Size: 3, Created: now}, now)
+	again := merged(c.DeepCopy(), Answer{Handle: "other", Ready: true, Size: 3, Created: now})
 	if *again.SnapshotHandle != "snap" || *again.CreationTime != 5 || *again.RestoreSize != 3 || !*again.ReadyToUse {
 		t.Errorf("SN-A12: %+v", again)
 	}
 	failed := AfterCreate(ContentSnapshot{Content: c}, Answer{}, &Failure{Code: codes.Internal, Message: "m"}, now).(contentDo)
-	c.Status = failed.Actions[1].(WriteContentStatus).Status
+	failed.Actions[1].(WriteContentStatus).Status.SetOn(c)
 	if got := verdicttest.Show(AfterCreate(ContentSnapshot{Content: c}, Answer{}, &Failure{Code: codes.Internal, Message: "m"}, now)); got != "do ClearCreating; refuse ContentCreateFailed" {
 		t.Errorf("SN-A6: the same message is written again: %s", got)
 	}

@@ -34,9 +34,9 @@ func TestContentNamesTheNode(t *testing.T) {
 		{"no affinity", world(local, func(s *Snapshot) { s.Volume.Spec.NodeAffinity = nil }), ""},
 		{"no such node", world(local, func(s *Snapshot) { s.Nodes = nil }), ""},
 	} {
-		content, _, bad := newContent(tc.s, tc.s.Class)
-		if bad || content.Labels[names.LabelSnapshotNode] != tc.want {
-			t.Errorf("%s: labels %v, want node %q", tc.name, content.Labels, tc.want)
+		content, _, bad := viewOf(tc.s, now).newContent(classOf(tc.s.Class))
+		if bad || content.GetLabels()[names.LabelSnapshotNode] != tc.want {
+			t.Errorf("%s: labels %v, want node %q", tc.name, content.GetLabels(), tc.want)
 		}
 	}
 }

@@ -5,9 +5,9 @@
 // finalizer's removal. The halves meet only in the objects, so either works beside upstream's other
 // half.
 //
-// [DecideGroup] and [DecideGroupContent] are the same halves for VolumeGroupSnapshots: selector, class,
-// content, members, status; CreateVolumeGroupSnapshot, GetVolumeGroupSnapshot and
-// DeleteVolumeGroupSnapshot (rows SN-G*).
+// Both are for VolumeGroupSnapshots as well: selector, class, content, members, status;
+// CreateVolumeGroupSnapshot, GetVolumeGroupSnapshot and DeleteVolumeGroupSnapshot (rows SN-G*). The
+// rules read the objects of either kind as one (objects.go); kinds.go says how the kinds differ.
 //
 // The package must not know how objects are read or written. The rows are SN-* of docs/spec.
 package snapshotting

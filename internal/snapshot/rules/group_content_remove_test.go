@@ -14,12 +14,12 @@ import (
 
 // D-37: a group is not deleted while another content names it or one of its snapshots.
 func TestSharedGroup(t *testing.T) {
-	other := func(edits ...func(*Content)) *groupv1.VolumeGroupSnapshotContent {
+	other := func(edits ...func(*GroupContent)) *groupv1.VolumeGroupSnapshotContent {
 		c := contentWorld(edits...).Content
 		c.Name, c.UID = "other", "other"
 		return c
 	}
-	otherGroup := func(s *Content) { s.Content.Status.VolumeGroupSnapshotHandle = new("another") }
+	otherGroup := func(s *GroupContent) { s.Content.Status.VolumeGroupSnapshotHandle = new("another") }
 	single := func(edits ...func(*snapshotv1.VolumeSnapshotContent)) *snapshotv1.VolumeSnapshotContent {
 		c := &snapshotv1.VolumeSnapshotContent{Spec: snapshotv1.VolumeSnapshotContentSpec{
 			Driver: "d", Source: snapshotv1.VolumeSnapshotContentSource{SnapshotHandle: new("s-a")},
@@ -34,7 +34,7 @@ func TestSharedGroup(t *testing.T) {
 	}
 	removed := func(c *snapshotv1.VolumeSnapshotContent) { c.DeletionTimestamp = new(metav1.NewTime(groupNow)) }
 	foreign := func(c *snapshotv1.VolumeSnapshotContent) { c.Spec.Driver = "e" }
-	const deletes, releases, holds = "do DeleteGroup", "do ReleaseContent; nothing ContentDeleting", "refuse GroupContentHeld"
+	const deletes, releases, holds = "do DeleteSnapshot", "do ReleaseContent; nothing ContentDeleting", "refuse GroupContentHeld"
 	for _, tc := range []struct {
 		name  string
 		group *groupv1.VolumeGroupSnapshotContent
@@ -59,10 +59,11 @@ func TestSharedGroup(t *testing.T) {
 		if tc.one != nil && IsSharingSnapshot(s.Content, tc.one) {
 			others.Contents = append(others.Contents, tc.one)
 		}
-		if got := verdicttest.Show(DecideGroupContent(s, groupNow)); got != "do ListSharing" {
+		if got := verdicttest.Show(DecideContent(s, groupNow)); got != "read [sharing/gh]" {
 			t.Errorf("%s: the others are not listed: %s", tc.name, got)
 		}
-		if got := verdicttest.Show(GroupAfterList(s, others, groupNow)); got != tc.want {
+		s.Sharing = &others
+		if got := verdicttest.Show(DecideContent(s, groupNow)); got != tc.want {
 			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
 		}
 	}
@@ -70,16 +71,16 @@ func TestSharedGroup(t *testing.T) {
 
 // SN-V3: an imported content of policy Delete has the finalizer before it is bound.
 func TestImportedGroupGetsItsFinalizer(t *testing.T) {
-	imported := contentWorld(existing, func(s *Content) {
+	imported := contentWorld(existing, func(s *GroupContent) {
 		s.Content.Finalizers, s.Content.Spec.VolumeGroupSnapshotRef.UID = nil, ""
 	}).Content
 	retained := imported.DeepCopy()
 	retained.Spec.DeletionPolicy = snapshotv1.VolumeSnapshotContentRetain
-	if !GroupLacksFinalizer(imported) || GroupLacksFinalizer(retained) {
+	if !contentOf(imported).lacksFinalizer() || contentOf(retained).lacksFinalizer() {
 		t.Error("policy Delete needs it, and Retain does not")
 	}
-	got := verdicttest.Show(DecideGroup(Group{Unprotected: []*groupv1.VolumeGroupSnapshotContent{imported}}, groupNow))
-	if got != "do GroupProtectContent; nothing SnapshotIdle" {
+	got := verdicttest.Show(DecideSnapshot(Group{Referring: []*groupv1.VolumeGroupSnapshotContent{imported}}, groupNow))
+	if got != "do ProtectContent; nothing SnapshotIdle" {
 		t.Error(got)
 	}
 }
@@ -87,7 +88,7 @@ func TestImportedGroupGetsItsFinalizer(t *testing.T) {
 // SN-E1: a deletion that waits for the outcome of a call that cannot be repeated says what to do.
 func TestGroupDeletionSaysWhatHoldsIt(t *testing.T) {
 	s := contentWorld(contentDeleting, marked(names.AnnGroupBeingCreated))
-	v := GroupAfterCreate(s, GroupAnswer{}, &Failure{NoAnswer: true}, groupNow).(contentDo).Then
+	v := AfterCreate(s, Answer{}, &Failure{NoAnswer: true}, groupNow).(contentDo).Then
 	if text := v.Because().Text(); !strings.Contains(text, "remove the annotation "+names.AnnGroupBeingCreated) {
 		t.Error(text)
 	}

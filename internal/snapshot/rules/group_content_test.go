@@ -14,9 +14,9 @@ import (
 )
 
 // contentWorld is the content of a dynamic group that the driver was not asked for yet.
-func contentWorld(edits ...func(*Content)) Content {
-	s := Content{
-		GroupContentSettings: GroupContentSettings{Driver: "d", Naming: Naming{Prefix: "groupsnapshot", Length: -1}},
+func contentWorld(edits ...func(*GroupContent)) GroupContent {
+	s := GroupContent{
+		ContentSettings: ContentSettings{Driver: "d", Naming: Naming{Prefix: "groupsnapshot", Length: -1}},
 		Content: &groupv1.VolumeGroupSnapshotContent{
 			ObjectMeta: metav1.ObjectMeta{Name: "c", Finalizers: []string{names.FinalizerGroupContent}, CreationTimestamp: metav1.NewTime(groupNow)},
 			Spec: groupv1.VolumeGroupSnapshotContentSpec{
@@ -33,8 +33,8 @@ func contentWorld(edits ...func(*Content)) Content {
 	return s
 }
 
-func answered(ready bool) func(*Content) {
-	return func(s *Content) {
+func answered(ready bool) func(*GroupContent) {
+	return func(s *GroupContent) {
 		s.Content.Status = &groupv1.VolumeGroupSnapshotContentStatus{
 			VolumeGroupSnapshotHandle: new("gh"), ReadyToUse: &ready,
 			VolumeSnapshotInfoList: []groupv1.VolumeSnapshotInfo{{VolumeHandle: "h-a", SnapshotHandle: "s-a"}},
@@ -42,51 +42,53 @@ func answered(ready bool) func(*Content) {
 	}
 }
 
-func existing(s *Content) {
+func existing(s *GroupContent) {
 	s.Content.Spec.Source = groupv1.VolumeGroupSnapshotContentSource{
 		GroupSnapshotHandles: &groupv1.GroupSnapshotHandles{VolumeGroupSnapshotHandle: "gh", VolumeSnapshotHandles: []string{"s-a"}},
 	}
 }
 
-func contentDeleting(s *Content) { s.Content.DeletionTimestamp = new(metav1.NewTime(groupNow)) }
+func contentDeleting(s *GroupContent) { s.Content.DeletionTimestamp = new(metav1.NewTime(groupNow)) }
 
-func marked(key string) func(*Content) {
-	return func(s *Content) { metav1.SetMetaDataAnnotation(&s.Content.ObjectMeta, key, "yes") }
+func marked(key string) func(*GroupContent) {
+	return func(s *GroupContent) { metav1.SetMetaDataAnnotation(&s.Content.ObjectMeta, key, "yes") }
 }
 
-func groupShared(others Sharing) func(*Content) { return func(s *Content) { s.Sharing = &others } }
+func groupShared(others Sharing) func(*GroupContent) {
+	return func(s *GroupContent) { s.Sharing = &others }
+}
 
 func TestGroupDecideContent(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		s    Content
+		s    GroupContent
 		want string
 	}{
-		{"gone", contentWorld(func(s *Content) { s.Content = nil }), "nothing ContentIdle"},
-		{"of another driver", contentWorld(func(s *Content) { s.Content.Spec.Driver = "e" }), "nothing ContentIdle"},
-		{"SN-G2: create", contentWorld(), "do CreateGroup"},
-		{"SN-G2: create after a crash", contentWorld(marked(names.AnnGroupBeingCreated)), "do CreateGroup"},
-		{"without a finalizer", contentWorld(func(s *Content) { s.Content.Finalizers = nil }), "wait ContentAwaitsFinalizer"},
-		{"without a uid", contentWorld(func(s *Content) { s.Content.Spec.VolumeGroupSnapshotRef.UID = "" }), "wait ContentAwaitsFinalizer"},
-		{"class missing", contentWorld(func(s *Content) { s.Class = nil }), "do GroupWriteContentStatus; refuse GroupContentCallFailed"},
-		{"SN-P4", contentWorld(func(s *Content) { s.Class.Parameters = map[string]string{names.ParameterPrefix + "x": "y"} }), "do GroupWriteContentStatus; refuse GroupContentCallFailed"},
-		{"not ready: the same call again", contentWorld(answered(false)), "do CreateGroup"},
-		{"not ready: asked just now", contentWorld(answered(false), func(s *Content) { s.Asked = groupNow }), "wait ContentPolled"},
-		{"after a failure", contentWorld(func(s *Content) { s.NotBefore = groupNow.Add(1) }), "wait WaitForRetry"},
+		{"gone", contentWorld(func(s *GroupContent) { s.Content = nil }), "nothing ContentIdle"},
+		{"of another driver", contentWorld(func(s *GroupContent) { s.Content.Spec.Driver = "e" }), "nothing ContentIdle"},
+		{"SN-G2: create", contentWorld(), "do CreateSnapshot"},
+		{"SN-G2: create after a crash", contentWorld(marked(names.AnnGroupBeingCreated)), "do CreateSnapshot"},
+		{"without a finalizer", contentWorld(func(s *GroupContent) { s.Content.Finalizers = nil }), "wait ContentAwaitsFinalizer"},
+		{"without a uid", contentWorld(func(s *GroupContent) { s.Content.Spec.VolumeGroupSnapshotRef.UID = "" }), "wait ContentAwaitsFinalizer"},
+		{"class missing", contentWorld(func(s *GroupContent) { s.Class = nil }), "do WriteContentStatus; refuse GroupContentCallFailed"},
+		{"SN-P4", contentWorld(func(s *GroupContent) { s.Class.Parameters = map[string]string{names.ParameterPrefix + "x": "y"} }), "do WriteContentStatus; refuse GroupContentCallFailed"},
+		{"not ready: the same call again", contentWorld(answered(false)), "do CreateSnapshot"},
+		{"not ready: asked just now", contentWorld(answered(false), func(s *GroupContent) { s.Asked = groupNow }), "wait ContentPolled"},
+		{"after a failure", contentWorld(func(s *GroupContent) { s.NotBefore = groupNow.Add(1) }), "wait WaitForRetry"},
 		{"ready", contentWorld(answered(true)), "nothing ContentIdle"},
 		{"ready, marked", contentWorld(answered(true), marked(names.AnnGroupBeingCreated)), "do ClearCreating; nothing ContentIdle"},
-		{"SN-G2: exists already", contentWorld(existing), "do FindGroup"},
+		{"SN-G2: exists already", contentWorld(existing), "do FindSnapshot"},
 		{"SN-E4: deleted by hand", contentWorld(answered(true), contentDeleting), "wait ContentAwaitsDeletion"},
-		{"SN-G5: deleted", contentWorld(answered(true), contentDeleting, marked(names.AnnGroupBeingDeleted), groupShared(Sharing{})), "do DeleteGroup"},
-		{"SN-G5: exists already, deleted", contentWorld(existing, contentDeleting, marked(names.AnnGroupBeingDeleted), groupShared(Sharing{})), "do DeleteGroup"},
-		{"deleted, retained", contentWorld(answered(true), contentDeleting, marked(names.AnnGroupBeingDeleted), func(s *Content) {
+		{"SN-G5: deleted", contentWorld(answered(true), contentDeleting, marked(names.AnnGroupBeingDeleted), groupShared(Sharing{})), "do DeleteSnapshot"},
+		{"SN-G5: exists already, deleted", contentWorld(existing, contentDeleting, marked(names.AnnGroupBeingDeleted), groupShared(Sharing{})), "do DeleteSnapshot"},
+		{"deleted, retained", contentWorld(answered(true), contentDeleting, marked(names.AnnGroupBeingDeleted), func(s *GroupContent) {
 			s.Content.Spec.DeletionPolicy = snapshotv1.VolumeSnapshotContentRetain
 		}), "do ReleaseContent; nothing ContentDeleting"},
 		{"deleted, never asked for", contentWorld(contentDeleting, marked(names.AnnGroupBeingDeleted)), "do ReleaseContent; nothing ContentDeleting"},
-		{"SN-K1: deleted while the outcome is unknown", contentWorld(contentDeleting, marked(names.AnnGroupBeingDeleted), marked(names.AnnGroupBeingCreated)), "do CreateGroup"},
-		{"deleted, without the finalizer", contentWorld(contentDeleting, func(s *Content) { s.Content.Finalizers = nil }), "nothing ContentIdle"},
+		{"SN-K1: deleted while the outcome is unknown", contentWorld(contentDeleting, marked(names.AnnGroupBeingDeleted), marked(names.AnnGroupBeingCreated)), "do CreateSnapshot"},
+		{"deleted, without the finalizer", contentWorld(contentDeleting, func(s *GroupContent) { s.Content.Finalizers = nil }), "nothing ContentIdle"},
 	} {
-		if got := verdicttest.Show(DecideGroupContent(tc.s, groupNow)); got != tc.want {
+		if got := verdicttest.Show(DecideContent(tc.s, groupNow)); got != tc.want {
 			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
 		}
 	}
@@ -94,15 +96,15 @@ func TestGroupDecideContent(t *testing.T) {
 
 // SN-G5: the members' handles are those that the driver listed, else those that the content has.
 func TestDeletionNamesTheMembers(t *testing.T) {
-	for name, s := range map[string]Content{
+	for name, s := range map[string]GroupContent{
 		"listed": contentWorld(answered(true), contentDeleting, marked(names.AnnGroupBeingDeleted), groupShared(Sharing{})),
 		"given":  contentWorld(existing, contentDeleting, marked(names.AnnGroupBeingDeleted), groupShared(Sharing{})),
 	} {
-		todo, ok := DecideGroupContent(s, groupNow).(contentDo)
+		todo, ok := DecideContent(s, groupNow).(contentDo)
 		if !ok {
 			t.Fatalf("%s: %v", name, todo)
 		}
-		if a, ok := todo.Actions[0].(DeleteGroup); !ok || len(a.Snapshots) != 1 || a.Snapshots[0] != "s-a" || a.Handle != "gh" {
+		if a, ok := todo.Actions[0].(DeleteSnapshot); !ok || len(a.Snapshots) != 1 || a.Snapshots[0] != "s-a" || a.Handle != "gh" {
 			t.Errorf("%s: %+v", name, todo.Actions[0])
 		}
 	}
@@ -110,7 +112,7 @@ func TestDeletionNamesTheMembers(t *testing.T) {
 
 func TestAfterCalls(t *testing.T) {
 	s := contentWorld(marked(names.AnnGroupBeingCreated))
-	whole := GroupAnswer{Handle: "gh", Ready: true, Created: groupNow, Snapshots: []groupv1.VolumeSnapshotInfo{{SnapshotHandle: "s-a"}}}
+	whole := Answer{Handle: "gh", Ready: true, Created: groupNow, Snapshots: []groupv1.VolumeSnapshotInfo{{SnapshotHandle: "s-a"}}}
 	failure := func(code codes.Code) *Failure {
 		return &Failure{Code: code, Message: "words"}
 	}
@@ -119,15 +121,15 @@ func TestAfterCalls(t *testing.T) {
 		got  ContentVerdict
 		want string
 	}{
-		{"created", GroupAfterCreate(s, whole, nil, groupNow), "do GroupWriteContentStatus,ClearCreating; nothing ContentIdle"},
-		{"created, not ready", GroupAfterCreate(s, GroupAnswer{Handle: "gh"}, nil, groupNow), "do GroupWriteContentStatus,ClearCreating; wait ContentPolled"},
-		{"SN-H8: no group in the answer", GroupAfterCreate(s, GroupAnswer{}, nil, groupNow), "do GroupWriteContentStatus; refuse GroupContentCallFailed"},
-		{"SN-K1", GroupAfterCreate(s, GroupAnswer{}, failure(codes.DeadlineExceeded), groupNow), "do GroupWriteContentStatus; refuse GroupContentCallFailed"},
-		{"SN-K2", GroupAfterCreate(s, GroupAnswer{}, failure(codes.InvalidArgument), groupNow), "do ClearCreating,GroupWriteContentStatus; refuse GroupContentCallFailed"},
-		{"found", GroupAfterFind(s, whole, nil, groupNow), "do GroupWriteContentStatus; nothing ContentIdle"},
-		{"not found", GroupAfterFind(contentWorld(existing), GroupAnswer{}, nil, groupNow), "do GroupWriteContentStatus; refuse GroupContentCheckFailed"},
-		{"deleted", GroupAfterDelete(s, nil), "do ReleaseContent; nothing ContentDeleting"},
-		{"not deleted", GroupAfterDelete(s, failure(codes.Internal)), "refuse GroupContentDeleteFailed"},
+		{"created", AfterCreate(s, whole, nil, groupNow), "do WriteContentStatus,ClearCreating; nothing ContentIdle"},
+		{"created, not ready", AfterCreate(s, Answer{Handle: "gh"}, nil, groupNow), "do WriteContentStatus,ClearCreating; wait ContentPolled"},
+		{"SN-H8: no group in the answer", AfterCreate(s, Answer{}, nil, groupNow), "do WriteContentStatus; refuse GroupContentCallFailed"},
+		{"SN-K1", AfterCreate(s, Answer{}, failure(codes.DeadlineExceeded), groupNow), "do WriteContentStatus; refuse GroupContentCallFailed"},
+		{"SN-K2", AfterCreate(s, Answer{}, failure(codes.InvalidArgument), groupNow), "do ClearCreating,WriteContentStatus; refuse GroupContentCallFailed"},
+		{"found", AfterFind(s, whole, nil, groupNow), "do WriteContentStatus; nothing ContentIdle"},
+		{"not found", AfterFind(contentWorld(existing), Answer{}, nil, groupNow), "do WriteContentStatus; refuse GroupContentCheckFailed"},
+		{"deleted", AfterDelete(s, nil), "do ReleaseContent; nothing ContentDeleting"},
+		{"not deleted", AfterDelete(s, failure(codes.Internal)), "refuse GroupContentDeleteFailed"},
 	} {
 		if got := verdicttest.Show(tc.got); got != tc.want {
 			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
@@ -137,7 +139,7 @@ func TestAfterCalls(t *testing.T) {
 
 // SN-H7: a driver without a creation time does not make it 1970.
 func TestStatusHasATime(t *testing.T) {
-	if got := groupStatusOf(contentWorld().Content, GroupAnswer{Handle: "gh"}, groupNow).CreationTime; !got.Time.Equal(groupNow) {
+	if got := contentOf(contentWorld().Content).merged(Answer{Handle: "gh"}, groupNow).Created; !got.Time.Equal(groupNow) {
 		t.Errorf("created %s", got)
 	}
 }

@@ -25,6 +25,12 @@ func groupClass(driver string) *groupv1.VolumeGroupSnapshotClass {
 	}
 }
 
+func defaultGroupClass(driver string) *groupv1.VolumeGroupSnapshotClass {
+	class := groupClass(driver)
+	class.Annotations = map[string]string{names.AnnDefaultGroupClass: "true"}
+	return class
+}
+
 func source(name, driver string) Source {
 	return Source{
 		Claim: &corev1.PersistentVolumeClaim{
@@ -44,7 +50,9 @@ func source(name, driver string) Source {
 // groupWorld is a group of two bound claims with everything in order.
 func groupWorld(edits ...func(*Group)) Group {
 	s := Group{
-		Key: types.NamespacedName{Namespace: "n", Name: "g"},
+		Inputs: Inputs{
+			Key: types.NamespacedName{Namespace: "n", Name: "g"}, Read: allRead, Sources: []Source{source("a", "d"), source("b", "d")},
+		},
 		Snapshot: &groupv1.VolumeGroupSnapshot{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "g", UID: "u"},
 			Spec: groupv1.VolumeGroupSnapshotSpec{
@@ -54,7 +62,7 @@ func groupWorld(edits ...func(*Group)) Group {
 				},
 			},
 		},
-		Class: groupClass("d"), Sources: []Source{source("a", "d"), source("b", "d")},
+		Class: groupClass("d"),
 	}
 	for _, edit := range edits {
 		edit(&s)
@@ -65,7 +73,8 @@ func groupWorld(edits ...func(*Group)) Group {
 // groupWithContent gives the group a content that the driver has answered for, with both members.
 func groupWithContent(edits ...func(*groupv1.VolumeGroupSnapshotContent)) func(*Group) {
 	return func(s *Group) {
-		content, _, _ := groupNewContent(*s, groupClass("d"))
+		created, _, _ := viewOf(*s, groupNow).newContent(classOf(groupClass("d")))
+		content := created.(*groupv1.VolumeGroupSnapshotContent)
 		content.Status = &groupv1.VolumeGroupSnapshotContentStatus{
 			VolumeGroupSnapshotHandle: new("gh"), ReadyToUse: new(true), CreationTime: new(metav1.NewTime(groupNow)),
 			VolumeSnapshotInfoList: []groupv1.VolumeSnapshotInfo{
@@ -100,7 +109,7 @@ func settled(s *Group) {
 		s.Members[i].Snapshot = &snapshotv1.VolumeSnapshot{Status: &snapshotv1.VolumeSnapshotStatus{}}
 		s.Members[i].Content = &snapshotv1.VolumeSnapshotContent{Status: &snapshotv1.VolumeSnapshotContentStatus{}}
 	}
-	s.Snapshot.Status = groupCopied(*s)
+	viewOf(*s, groupNow).copied(contentOf(s.Content)).SetOn(s.Snapshot)
 }
 
 func selector(labels map[string]string, expressions ...metav1.LabelSelectorRequirement) func(*Group) {
@@ -123,18 +132,18 @@ func groupStatic(s *Group) {
 }
 
 func TestDecideGroup(t *testing.T) {
-	const refused = "do GroupWriteStatus; refuse "
+	const refused = "do WriteStatus; refuse "
 	for _, tc := range []struct {
 		name string
 		s    Group
 		want string
 	}{
 		{"gone", groupWorld(func(s *Group) { s.Snapshot = nil }), "nothing SnapshotIdle"},
-		{"SN-G1: dynamic", groupWorld(), "do PrepareGroup,GroupCreateContent,GroupWriteStatus; wait SnapshotAwaitsDriver"},
-		{"SN-G1: after a crash", groupWorld(groupFinalized), "do GroupCreateContent,GroupWriteStatus; wait SnapshotAwaitsDriver"},
+		{"SN-G1: dynamic", groupWorld(), "do PrepareSnapshot,CreateContent,WriteStatus; wait SnapshotAwaitsDriver"},
+		{"SN-G1: after a crash", groupWorld(groupFinalized), "do CreateContent,WriteStatus; wait SnapshotAwaitsDriver"},
 		{"SN-H1: empty selector", groupWorld(selector(nil)), refused + "GroupInvalid"},
 		{"SN-H1: selector that is not valid", groupWorld(selector(nil, metav1.LabelSelectorRequirement{Key: "a", Operator: "Like"})), refused + "GroupInvalid"},
-		{"SN-H1: expressions only", groupWorld(selector(nil, metav1.LabelSelectorRequirement{Key: "a", Operator: "Exists"}), groupFinalized), "do GroupCreateContent,GroupWriteStatus; wait SnapshotAwaitsDriver"},
+		{"SN-H1: expressions only", groupWorld(selector(nil, metav1.LabelSelectorRequirement{Key: "a", Operator: "Exists"}), groupFinalized), "do CreateContent,WriteStatus; wait SnapshotAwaitsDriver"},
 		{"nothing selected", groupWorld(func(s *Group) { s.Sources = nil }), refused + "GroupContentCreateFailed"},
 		{"SN-G7: two drivers", groupWorld(func(s *Group) { s.Sources[1] = source("b", "e") }), refused + "GroupContentCreateFailed"},
 		{"claim unbound", groupWorld(func(s *Group) { s.Sources[1].Claim.Status.Phase = corev1.ClaimPending }), refused + "GroupContentCreateFailed"},
@@ -144,30 +153,30 @@ func TestDecideGroup(t *testing.T) {
 		{"class of another driver", groupWorld(func(s *Group) { s.Class = groupClass("e") }), refused + "GroupContentCreateFailed"},
 		{"default class", groupWorld(func(s *Group) {
 			s.Snapshot.Spec.VolumeGroupSnapshotClassName = nil
-			s.Defaults = []groupv1.VolumeGroupSnapshotClass{*groupClass("d"), *groupClass("e")}
-		}), "do PrepareGroup,GroupCreateContent,GroupWriteStatus; wait SnapshotAwaitsDriver"},
+			s.Classes = []*groupv1.VolumeGroupSnapshotClass{defaultGroupClass("d"), defaultGroupClass("e"), groupClass("d")}
+		}), "do PrepareSnapshot,CreateContent,WriteStatus; wait SnapshotAwaitsDriver"},
 		{"two default classes", groupWorld(func(s *Group) {
 			s.Snapshot.Spec.VolumeGroupSnapshotClassName = nil
-			s.Defaults = []groupv1.VolumeGroupSnapshotClass{*groupClass("d"), *groupClass("d")}
+			s.Classes = []*groupv1.VolumeGroupSnapshotClass{defaultGroupClass("d"), defaultGroupClass("d")}
 		}), refused + "GroupClassUnclear"},
 		{"no source", groupWorld(func(s *Group) { s.Snapshot.Spec.Source.Selector = nil }), refused + "GroupInvalid"},
 		{"the driver has not answered", groupWorld(groupFinalized, groupWithContent(unanswered), settled), "wait SnapshotAwaitsDriver"},
-		{"SN-G3: members", groupWorld(groupFinalized, groupWithContent()), "do CreateMember,CreateMember,GroupWriteStatus; nothing GroupUsable"},
+		{"SN-G3: members", groupWorld(groupFinalized, groupWithContent()), "do CreateMember,CreateMember,WriteStatus; nothing GroupUsable"},
 		{"SN-G3: one member is there", groupWorld(groupFinalized, groupWithContent(), settled, func(s *Group) { s.Members[1].Snapshot = nil }), "do CreateMember; nothing SnapshotIdle"},
 		{"ready", groupWorld(groupFinalized, groupWithContent(), settled), "nothing SnapshotIdle"},
 		{"content of another", groupWorld(groupFinalized, groupWithContent(func(c *groupv1.VolumeGroupSnapshotContent) { c.Spec.VolumeGroupSnapshotRef.UID = "x" })), refused + "GroupContentTaken"},
 		{"content lost", groupWorld(groupFinalized, groupWithContent(), settled, func(s *Group) { s.Content = nil }), refused + "GroupContentAbsent"},
-		{"SN-G6: static", groupWorld(groupStatic), "do PrepareGroup,GroupBindContent,GroupWriteStatus; wait SnapshotAwaitsDriver"},
+		{"SN-G6: static", groupWorld(groupStatic), "do PrepareSnapshot,BindContent,WriteStatus; wait SnapshotAwaitsDriver"},
 		{"SN-G6: static, content absent", groupWorld(groupStatic, func(s *Group) { s.Content = nil }), refused + "GroupContentAbsent"},
 		{"dynamic content for a static group", groupWorld(groupStatic, func(s *Group) { s.Content.Spec.Source.GroupSnapshotHandles = nil }), refused + "GroupContentUnfit"},
 		{"SN-G4: deleted before anything", groupWorld(groupDeleting), "nothing SnapshotDeleting"},
-		{"SN-G4: deleted", groupWorld(groupFinalized, groupWithContent(), settled, groupDeleting, func(s *Group) { s.Owned = []string{"m"} }), "do GroupMarkDeleting,GroupDeleteContent,DeleteMember; wait SnapshotDeleting"},
-		{"SN-G4: deleted, retained", groupWorld(groupFinalized, groupWithContent(groupRetained), settled, groupDeleting), "do GroupMarkDeleting,ReleaseGroup; nothing SnapshotDeleting"},
+		{"SN-G4: deleted", groupWorld(groupFinalized, groupWithContent(), settled, groupDeleting, func(s *Group) { s.Owned = []string{"m"} }), "do MarkDeleting,DeleteContent,DeleteMember; wait SnapshotDeleting"},
+		{"SN-G4: deleted, retained", groupWorld(groupFinalized, groupWithContent(groupRetained), settled, groupDeleting), "do MarkDeleting,ReleaseSnapshot; nothing SnapshotDeleting"},
 		{"SN-G4: a member is restored", groupWorld(groupFinalized, groupWithContent(), settled, groupDeleting, func(s *Group) { s.Restoring = []string{"n/c"} }), "refuse SnapshotRestoring"},
-		{"SN-H4: the content without the status", groupWorld(groupFinalized, groupWithContent(unanswered), groupDeleting), "do GroupMarkDeleting,GroupDeleteContent; wait SnapshotDeleting"},
-		{"content gone", groupWorld(groupFinalized, groupDeleting), "do ReleaseGroup; nothing SnapshotDeleting"},
+		{"SN-H4: the content without the status", groupWorld(groupFinalized, groupWithContent(unanswered), groupDeleting), "do MarkDeleting,DeleteContent; wait SnapshotDeleting"},
+		{"content gone", groupWorld(groupFinalized, groupDeleting), "do ReleaseSnapshot; nothing SnapshotDeleting"},
 	} {
-		if got := verdicttest.Show(DecideGroup(tc.s, groupNow)); got != tc.want {
+		if got := verdicttest.Show(DecideSnapshot(tc.s, groupNow)); got != tc.want {
 			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
 		}
 	}
@@ -181,9 +190,10 @@ func TestMembers(t *testing.T) {
 		c.Annotations = map[string]string{names.AnnGroupDeletionSecretName: "s", names.AnnGroupDeletionSecretNamespace: "n"}
 		c.Status.VolumeSnapshotInfoList[0].RestoreSize, c.Status.VolumeSnapshotInfoList[0].CreationTime = new(int64(5)), new(int64(7))
 	}))
-	one, is := members(s)[0].(CreateMember)
+	made := viewOf(s, groupNow).members()
+	one, is := made[0].(CreateMember)
 	if !is {
-		t.Fatalf("%T", members(s)[0])
+		t.Fatalf("%T", made[0])
 	}
 	if got := one.Content.Spec.Source; got.SnapshotHandle != nil || got.VolumeHandle == nil || *got.VolumeHandle != "h-a" {
 		t.Errorf("the source of the content is %+v", got)
@@ -210,13 +220,13 @@ func TestClassErrors(t *testing.T) {
 		"no default class": {groupWorld(func(s *Group) { s.Snapshot.Spec.VolumeGroupSnapshotClassName = nil }), false},
 		"nothing selected": {groupWorld(func(s *Group) { s.Sources = nil }), true},
 	} {
-		done, _ := DecideGroup(test.s, groupNow).(groupDo)
+		done, _ := DecideSnapshot(test.s, groupNow).(do)
 		if len(done.Actions) != 1 {
 			t.Errorf("%s: %d actions", name, len(done.Actions))
 			continue
 		}
-		write, _ := done.Actions[0].(GroupWriteStatus)
-		if write.Status == nil || write.Status.Error == nil || (write.Status.ReadyToUse != nil) != test.written {
+		write, _ := done.Actions[0].(WriteStatus)
+		if write.Status.Error == nil || (write.Status.Ready != nil) != test.written {
 			t.Errorf("%s: the status is %+v", name, write.Status)
 		}
 	}

@@ -1,51 +1,33 @@
 package snapshotting
 
 import (
-	"time"
-
 	"k8s.io/utils/ptr"
 
 	"github.com/purser-csi/purser/internal/verdict"
 )
 
-// GroupState is what is known of the VolumeGroupSnapshot of a member.
-type GroupState int
-
-const (
-	// GroupUnread is the state while this process does not follow groups: the gate is off, or the
-	// cluster does not serve their kinds.
-	GroupUnread GroupState = iota
-	// GroupAlive is a group that exists and is not being deleted.
-	GroupAlive
-	// GroupEnding is a group that is being deleted, or gone.
-	GroupEnding
-)
-
-// decideMember follows the content that the group made for a member (SN-Q6), and removes its
+// member follows the content that the group made for a member (SN-Q6), and removes its
 // finalizers with the group's deletion (SN-D4).
-func decideMember(s Snapshot, now time.Time) Verdict {
-	vs := s.Snapshot
+func (s view) member() Verdict {
+	o := s.object
 	inGroup := verdict.Because(verdict.SnapshotInGroup, "the VolumeSnapshot belongs to a VolumeGroupSnapshot")
-	named := vs.Status != nil && ptr.Deref(vs.Status.BoundVolumeSnapshotContentName, "") != ""
+	named := ptr.Deref(o.status.Content, "") != ""
 	switch {
-	case s.Group == GroupUnread:
+	case !s.Groups || o.group == "":
 		return wait{Finding: inGroup}
-	case vs.DeletionTimestamp != nil && s.Group == GroupAlive:
+	case o.isHeld() && s.Group == nil && s.lacks(ReadGroup): // that it is gone must not follow from a stale cache
+		return s.ask(verdict.Ref{What: ReadGroup, Namespace: o.Namespace, Name: o.group})
+	case o.DeletionTimestamp != nil && s.Group != nil && s.Group.DeletionTimestamp == nil:
 		return refuse{Finding: verdict.Because(verdict.SnapshotGroupAlive,
-			"the VolumeSnapshot is a member of VolumeGroupSnapshot %q; delete the group", ptr.Deref(groupName(vs), ""))}
-	case vs.DeletionTimestamp != nil:
-		return removeSnapshot(s)
-	case named && s.Content == nil:
-		return fail(s, now, verdict.Because(verdict.SnapshotContentAbsent, "VolumeSnapshotContent is missing"))
-	case !named || !refersTo(s.Content, vs):
+			"the VolumeSnapshot is a member of VolumeGroupSnapshot %q; delete the group", o.group)}
+	case o.DeletionTimestamp != nil:
+		return s.remove()
+	case named && s.content == nil:
+		return s.lost()
+	case !named || !s.content.refersTo(o):
 		return wait{Finding: inGroup}
-	case IsReady(vs):
-		return keepReady(s, now)
+	case o.isReady():
+		return s.keepReady()
 	}
-	actions := protect(s)
-	status := copied(vs, s.Content)
-	if !sameStatus(vs.Status, status) {
-		actions = append(actions, WriteStatus{status})
-	}
-	return progress(s, status, actions)
+	return s.progress(s.protect(s.content.policy, ""))
 }

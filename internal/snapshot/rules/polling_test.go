@@ -11,7 +11,7 @@ func TestPollingPause(t *testing.T) {
 		-time.Minute: time.Second, 0: time.Second, 8 * time.Second: 2 * time.Second, time.Minute: 15 * time.Second,
 		2 * time.Minute: 15 * time.Second, 10 * time.Minute: time.Minute, time.Hour: 5 * time.Minute, 100 * time.Hour: 5 * time.Minute,
 	} {
-		if got := PollingPause(age); got != want {
+		if got := pollingPause(age); got != want {
 			t.Errorf("after %s: %s, want %s", age, got, want)
 		}
 	}

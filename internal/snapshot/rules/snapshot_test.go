@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,11 +15,24 @@ import (
 	"github.com/purser-csi/purser/test/verdicttest"
 )
 
+// allRead says that all was read for which a decision may ask.
+var allRead = []string{ReadContent, ReadGroup, ReadVolume, ReadNodes, ReadSources}
+
 // world is a VolumeSnapshot of a bound claim with everything in order.
 func world(edits ...func(*Snapshot)) Snapshot {
 	s := Snapshot{
-		Settings: Settings{SourceMode: true},
-		Key:      types.NamespacedName{Namespace: "n", Name: "s"},
+		Inputs: Inputs{
+			Settings: Settings{SourceMode: true}, Read: allRead,
+			Key: types.NamespacedName{Namespace: "n", Name: "s"},
+			Claim: &corev1.PersistentVolumeClaim{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "claim", UID: "pu"}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv"},
+				Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
+			},
+			Volume: &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{
+				ClaimRef:               &corev1.ObjectReference{UID: "pu"},
+				PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "d", VolumeHandle: "h"}},
+			}},
+		},
 		Snapshot: &snapshotv1.VolumeSnapshot{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "s", UID: "u"},
 			Spec: snapshotv1.VolumeSnapshotSpec{
@@ -26,14 +40,6 @@ func world(edits ...func(*Snapshot)) Snapshot {
 			},
 		},
 		Class: class("d"),
-		Claim: &corev1.PersistentVolumeClaim{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "claim", UID: "pu"}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv"},
-			Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
-		},
-		Volume: &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{
-			ClaimRef:               &corev1.ObjectReference{UID: "pu"},
-			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "d", VolumeHandle: "h"}},
-		}},
 	}
 	for _, edit := range edits {
 		edit(&s)
@@ -75,7 +81,7 @@ func finalized(s *Snapshot) {
 
 func deleting(s *Snapshot) { s.Snapshot.DeletionTimestamp = new(metav1.NewTime(now)) }
 
-func bound(s *Snapshot) { s.Snapshot.Status = copied(s.Snapshot, s.Content) }
+func bound(s *Snapshot) { viewOf(*s, now).copied(contentOf(s.Content)).SetOn(s.Snapshot) }
 
 func preProvisioned(s *Snapshot) {
 	s.Snapshot.Spec = snapshotv1.VolumeSnapshotSpec{Source: snapshotv1.VolumeSnapshotSource{VolumeSnapshotContentName: new("snapcontent-u")}}
@@ -92,7 +98,9 @@ func defaults(drivers ...string) func(*Snapshot) {
 	return func(s *Snapshot) {
 		s.Snapshot.Spec.VolumeSnapshotClassName, s.Class = nil, nil
 		for _, driver := range drivers {
-			s.Defaults = append(s.Defaults, *class(driver))
+			one := class(driver)
+			one.Annotations = map[string]string{names.AnnDefaultSnapshotClass: "true"}
+			s.Classes = append(s.Classes, class(driver), one)
 		}
 	}
 }
@@ -107,7 +115,7 @@ func TestDecideSnapshot(t *testing.T) {
 		{"gone", world(func(s *Snapshot) { s.Snapshot = nil }), "nothing SnapshotIdle"},
 		{"SN-V4: gone, with a content", world(func(s *Snapshot) { s.Snapshot = nil }, withContent()), "nothing SnapshotIdle"},
 		{"SN-V3: content without finalizer", world(func(s *Snapshot) {
-			s.Snapshot, s.Unprotected = nil, []*snapshotv1.VolumeSnapshotContent{content(unfinalized)}
+			s.Snapshot, s.Referring = nil, []*snapshotv1.VolumeSnapshotContent{content(unfinalized)}
 		}), "do ProtectContent; nothing SnapshotIdle"},
 		{"SN-Q8: dynamic", world(), "do PrepareSnapshot,ProtectClaim,CreateContent,WriteStatus; wait SnapshotAwaitsDriver"},
 		{"SN-Q8: after a crash", world(finalized), "do CreateContent,WriteStatus; wait SnapshotAwaitsDriver"},
@@ -127,7 +135,7 @@ func TestDecideSnapshot(t *testing.T) {
 		{"SN-Q7: not taken yet", world(finalized, withContent(), bound), "wait SnapshotAwaitsDriver"},
 		{"SN-Q10: taken", world(finalized, withContent(), bound, withContent(taken)), "do WriteStatus; wait SnapshotAwaitsDriver"},
 		{"SN-Q10: ready", world(finalized, withContent(), bound, withContent(ready)), "do WriteStatus,ReleaseClaim; nothing SnapshotUsable"},
-		{"SN-N5: another needs the claim", world(finalized, withContent(), bound, withContent(ready), func(s *Snapshot) { s.Others = []string{"o"} }), "do WriteStatus; nothing SnapshotUsable"},
+		{"SN-N5: another needs the claim", world(finalized, withContent(), bound, withContent(ready), func(s *Snapshot) { s.Others = []*snapshotv1.VolumeSnapshot{s.Snapshot.DeepCopy()} }), "do WriteStatus; nothing SnapshotUsable"},
 		{"SN-N5: released after a crash", world(finalized, withContent(ready), bound), "do ReleaseClaim; nothing SnapshotIdle"},
 		{"SN-H3: ready, nothing to write", world(finalized, withContent(ready), bound, func(s *Snapshot) { s.Claim.Finalizers = nil }), "nothing SnapshotIdle"},
 		{"SN-Q7: content of the other kind", world(finalized, withContent(static)), refused + "SnapshotContentUnfit"},
@@ -163,10 +171,42 @@ func TestDecideSnapshot(t *testing.T) {
 // SN-N15, SN-N10, SN-N1: the content has all that upstream's has, and its finalizer from the start.
 func TestNewContent(t *testing.T) {
 	todo := DecideSnapshot(world(), now).(do)
-	c := todo.Actions[2].(CreateContent).Content
+	c := todo.Actions[2].(CreateContent).Content.(*snapshotv1.VolumeSnapshotContent)
 	if c.Name != "snapcontent-u" || c.Finalizers[0] != names.FinalizerSnapshotContent || *c.Spec.Source.VolumeHandle != "h" ||
 		c.Spec.VolumeSnapshotRef.UID != "u" || c.Annotations[names.AnnSnapshotDeletionSecretName] != "x" {
 		t.Errorf("content %+v", c)
+	}
+}
+
+// What a stale cache could decide wrongly, or is needed for a new content only, is read when it matters.
+func TestDecideSnapshotReads(t *testing.T) {
+	member := func(s *Snapshot) {
+		s.Snapshot.Finalizers, s.Groups = []string{names.FinalizerSnapshotInGroup}, true
+		s.Snapshot.Status = &snapshotv1.VolumeSnapshotStatus{VolumeGroupSnapshotName: new("g")}
+	}
+	unread := func(s *Snapshot) { s.Read = nil }
+	for _, tc := range []struct {
+		name string
+		s    Snapshot
+		want string
+	}{
+		{"SN-W7: the volume of a new snapshot", world(unread), "read [volume/pv]"},
+		{"SN-L1: the nodes of its volume", world(local, func(s *Snapshot) { s.Read = []string{ReadVolume} }), "read [nodes]"},
+		{"not for a snapshot that has its content", world(unread, finalized, withContent(), bound), "wait SnapshotAwaitsDriver"},
+		{"SN-H2: a bound content that the cache lacks", world(unread, withContent(ready), bound, func(s *Snapshot) { s.Content = nil }), "read [content/snapcontent-u]"},
+		{"SN-H2: deleted, and the cache lacks a content", world(unread, finalized, deleting), "read [content/snapcontent-u]"},
+		{"SN-D2: deleted, no finalizer", world(unread, deleting), "nothing SnapshotDeleting"},
+		{"SN-D4: deleted, and the cache lacks the group", world(member, deleting, func(s *Snapshot) { s.Read = []string{ReadContent} }), "read [group/n/g]"},
+		{"SN-D4: deleted, and the group is gone", world(member, deleting), "do ReleaseSnapshot; nothing SnapshotDeleting"},
+		{"SN-D4: deleted, and the group is not", world(member, deleting, func(s *Snapshot) { s.Group = &groupv1.VolumeGroupSnapshot{} }), "refuse SnapshotGroupAlive"},
+	} {
+		if got := verdicttest.Show(DecideSnapshot(tc.s, now)); got != tc.want {
+			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
+		}
+	}
+	group := groupWorld(func(s *Group) { s.Read = nil })
+	if got := verdicttest.Show(DecideSnapshot(group, now)); got != "read [sources]" {
+		t.Errorf("SN-G1: the sources of a new group: %s", got)
 	}
 }
 
@@ -174,7 +214,7 @@ func TestNewContent(t *testing.T) {
 func TestErrorIsWrittenOnce(t *testing.T) {
 	s := world(func(s *Snapshot) { s.Class = nil })
 	first := DecideSnapshot(s, now).(do)
-	s.Snapshot.Status = first.Actions[0].(WriteStatus).Status
+	first.Actions[0].(WriteStatus).Status.SetOn(s.Snapshot)
 	if got := verdicttest.Show(DecideSnapshot(s, now.Add(9))); !strings.HasPrefix(got, "refuse") {
 		t.Errorf("written again: %s", got)
 	}

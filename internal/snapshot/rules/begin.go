@@ -1,0 +1,217 @@
+package snapshotting
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/purser-csi/purser/internal/names"
+	"github.com/purser-csi/purser/internal/objects"
+	"github.com/purser-csi/purser/internal/secretref"
+	"github.com/purser-csi/purser/internal/verdict"
+)
+
+// begin makes the content of a dynamic snapshot (SN-Q2, SN-Q8, SN-G1). What protects comes first: the
+// finalizers of the object and of its source, then the content, which has its finalizer from the
+// start.
+func (s view) begin() Verdict {
+	if unread := s.unreadSource(); unread != nil {
+		return unread
+	}
+	if problem, bad := s.sourceProblem(); bad {
+		return s.fail(problem)
+	}
+	class, problem, bad := s.chooseClass()
+	if bad {
+		return s.fail(problem)
+	}
+	created, problem, bad := s.newContent(class)
+	if bad {
+		return s.fail(problem)
+	}
+	named := ""
+	if s.object.class == nil {
+		named = class.Name
+	}
+	actions := s.protect(class.policy, named)
+	if !s.k.isGroup() && !hasFinalizer(s.Claim, names.FinalizerSnapshotClaim) {
+		actions = append(actions, ProtectClaim{})
+	}
+	actions = append(actions, CreateContent{created})
+	status := s.copied(&contentView{ObjectMeta: &metav1.ObjectMeta{Name: created.GetName()}})
+	return do{
+		Finding: verdict.Because(s.k.started, "Waiting for a %s %s to be created by the CSI driver.", s.k.noun, s.Key),
+		Actions: append(actions, WriteStatus{status}),
+		Then: wait{Finding: verdict.Because(
+			verdict.SnapshotAwaitsDriver, "the driver has not taken the %s yet", s.k.noun,
+		)},
+	}
+}
+
+// unreadSource asks for the volume of the source and the nodes that it may be on (SN-W7), or for the
+// sources of a group; nil if they were read.
+func (s view) unreadSource() Verdict {
+	switch {
+	case s.k.isGroup() && s.object.selector == nil && s.lacks(ReadSources):
+		return s.ask(verdict.Ref{What: ReadSources})
+	case s.Claim != nil && s.Claim.Spec.VolumeName != "" && s.lacks(ReadVolume):
+		return s.ask(verdict.Ref{What: ReadVolume, Name: s.Claim.Spec.VolumeName})
+	case s.Distributed && s.Volume != nil && s.Volume.Spec.NodeAffinity != nil && s.lacks(ReadNodes):
+		return s.ask(verdict.Ref{What: ReadNodes})
+	}
+	return nil
+}
+
+func hasFinalizer(o metav1.Object, finalizer string) bool {
+	return slices.Contains(o.GetFinalizers(), finalizer)
+}
+
+// sources are what the snapshot is taken of.
+func (s view) sources() []Source {
+	if s.k.isGroup() {
+		return s.Sources
+	}
+	return []Source{{s.Claim, s.Volume}}
+}
+
+// sourceProblem says why no snapshot can be taken of the sources: each must be bound to a volume of
+// one and the same CSI driver.
+func (s view) sourceProblem() (problem verdict.Finding, bad bool) {
+	all := s.sources()
+	switch {
+	case s.object.selector != nil:
+		return verdict.Because(s.k.invalid, "%v", s.object.selector), true
+	case len(all) == 0:
+		return s.k.failedContent("the selector selects no claim in namespace %s", s.Key.Namespace), true
+	case all[0].Claim == nil:
+		return s.k.failedContent("snapshot controller failed to update %s: the claim %q does not exist",
+			s.Key, s.object.claim), true
+	}
+	for _, source := range all {
+		claim, pv := source.Claim, source.Volume
+		switch {
+		case claim.DeletionTimestamp != nil && (s.k.isGroup() || !hasFinalizer(claim, names.FinalizerSnapshotClaim)):
+			return s.k.failedContent("the claim %q is being deleted", claim.Name), true
+		case claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName == "":
+			return s.k.failedContent(
+				"the claim %q is not yet bound to a PV, will not attempt to take a snapshot", claim.Name), true
+		}
+		if text := volumeProblem(claim, pv); text != "" {
+			return s.k.failedContent("%s", text), true
+		}
+		if first := all[0].Volume.Spec.CSI.Driver; first != pv.Spec.CSI.Driver { // SN-G7
+			return s.k.failedContent("the volumes of the claims %q and %q belong to the drivers %q and %q; select the "+
+				"claims of one driver", all[0].Claim.Name, claim.Name, first, pv.Spec.CSI.Driver), true
+		}
+	}
+	return verdict.Finding{}, false
+}
+
+// volumeProblem says why no snapshot can be taken of the volume of a bound claim; empty if one can.
+func volumeProblem(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) string {
+	name := claim.Spec.VolumeName
+	switch {
+	case pv == nil:
+		return fmt.Sprintf("the volume %q of claim %q does not exist", name, claim.Name)
+	case pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID != claim.UID:
+		return fmt.Sprintf("the volume %q is not bound to claim %q", name, claim.Name)
+	case pv.Spec.CSI == nil:
+		return fmt.Sprintf("the volume %q of claim %q is not a CSI volume", name, claim.Name)
+	}
+	return ""
+}
+
+// chooseClass returns the class that the object names, or the one default class of the driver
+// (SN-Q2). It must be for the driver of the volumes (SN-H5).
+func (s view) chooseClass() (class *classView, problem verdict.Finding, bad bool) {
+	source := s.sources()[0]
+	driver := source.Volume.Spec.CSI.Driver
+	if name := s.object.class; name != nil {
+		switch {
+		case s.class == nil:
+			return nil, verdict.Because(s.k.classNotFound, "Failed to get %s class with error %s %q not found",
+				s.k.noun, strings.ToLower(s.k.classKind()), *name), true
+		case s.class.driver != driver:
+			return nil, s.k.failedContent("%s %q is for the driver %q, and the volume of claim %q belongs to %q",
+				s.k.classKind(), s.class.Name, s.class.driver, source.Claim.Name, driver), true
+		}
+		return s.class, verdict.Finding{}, false
+	}
+	defaults := slices.DeleteFunc(s.classes, func(c *classView) bool {
+		return c.Annotations[s.k.defaultClass] != "true" || c.driver != driver // SN-N12
+	})
+	const failed = "Failed to set default %s class with error "
+	switch len(defaults) {
+	case 1:
+		return defaults[0], verdict.Finding{}, false
+	case 0:
+		return nil, verdict.Because(s.k.classUnclear, failed+"cannot find default %[1]s class", s.k.noun), true
+	}
+	return nil, verdict.Because(
+		s.k.classUnclear, failed+"%d default %[1]s classes were found", s.k.noun, len(defaults),
+	), true
+}
+
+// nodeOf returns the first node, by name, that the volume can be reached from, whose sidecar takes
+// the snapshot (SN-L1). It is empty for a volume that is not bound to nodes.
+func (s view) nodeOf() string {
+	affinity := s.Volume.Spec.NodeAffinity
+	if !s.Distributed || affinity == nil || affinity.Required == nil {
+		return ""
+	}
+	first := ""
+	for i := range s.Nodes {
+		node := &s.Nodes[i]
+		if objects.MatchesNode(affinity.Required, node.Name, node.Labels) && (first == "" || node.Name < first) {
+			first = node.Name
+		}
+	}
+	return first
+}
+
+// newContent returns the content that is created for the object.
+func (s view) newContent(class *classView) (created metav1.Object, problem verdict.Finding, bad bool) {
+	o := s.object
+	meta := metav1.ObjectMeta{Name: s.k.prefix + string(o.UID), Finalizers: []string{s.k.contentFinalizer}}
+	ref := corev1.ObjectReference{
+		APIVersion: s.k.apiGroup + "/v1", Kind: s.k.objectKind(), Namespace: o.Namespace, Name: o.Name, UID: o.UID,
+		ResourceVersion: o.ResourceVersion,
+	}
+	secret, wrong := s.k.createSecret(class.parameters, secretref.SnapshotScope{Snapshot: s.Key, Content: meta.Name})
+	if wrong != nil {
+		return nil, s.k.failedContent("%s %q: parameter %s %s",
+			s.k.classKind(), class.Name, wrong.Parameter, wrong.Text), true
+	}
+	if secret.Name != "" { // SN-N10
+		meta.Annotations = map[string]string{s.k.secretName: secret.Name, s.k.secretNamespace: secret.Namespace}
+	}
+	if s.k.isGroup() {
+		c := &groupv1.VolumeGroupSnapshotContent{ObjectMeta: meta, Spec: groupv1.VolumeGroupSnapshotContentSpec{
+			VolumeGroupSnapshotRef: ref, DeletionPolicy: class.policy, Driver: class.driver,
+			VolumeGroupSnapshotClassName: new(class.Name),
+		}}
+		for _, source := range s.Sources {
+			c.Spec.Source.VolumeHandles = append(c.Spec.Source.VolumeHandles, source.Volume.Spec.CSI.VolumeHandle)
+		}
+		return c, verdict.Finding{}, false
+	}
+	if node := s.nodeOf(); node != "" {
+		meta.Labels = map[string]string{names.LabelSnapshotNode: node}
+	}
+	c := &snapshotv1.VolumeSnapshotContent{ObjectMeta: meta, Spec: snapshotv1.VolumeSnapshotContentSpec{
+		VolumeSnapshotRef: ref, DeletionPolicy: class.policy, Driver: class.driver,
+		VolumeSnapshotClassName: new(class.Name),
+		Source: snapshotv1.VolumeSnapshotContentSource{VolumeHandle: new(
+			s.Volume.Spec.CSI.VolumeHandle,
+		)},
+	}}
+	if s.SourceMode {
+		c.Spec.SourceVolumeMode = s.Volume.Spec.VolumeMode
+	}
+	return c, verdict.Finding{}, false
+}
