@@ -2,7 +2,6 @@ package reclaim
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -28,13 +26,12 @@ import (
 // Config is what the controller needs.
 type Config struct {
 	reconcile.Settings
-	Cached client.Reader // the informer cache
+	Cached *kube.Overlay // the informer cache with this process's own writes
 	Live   client.Reader // the API server
 	// AllVolumes reads live the PersistentVolumes that may have the handle of one of ours, also
 	// those of other nodes; nil for Live.
 	AllVolumes client.Reader
-	Writer     client.Writer
-	Volumes    *kube.OwnWrites[*corev1.PersistentVolume] // shared with internal/provision
+	Writer     client.Writer // records what it writes in Cached
 	CSI        csi.ControllerClient
 	Calls      *csirpc.VolumeLocks // shared with internal/provision
 	Driver     reclaim.Driver
@@ -72,11 +69,10 @@ const Name = "volumes"
 // Controller is the task of the reconcile loop.
 type Controller struct {
 	Config
-	retries           *reconcile.Retries[string]
-	observedReleases  *observedReleases
-	finalizersRemoved *finalizersRemoved
-	sameHandleLists   *SameHandleLists
-	caller            *csirpc.Caller
+	retries         *reconcile.Retries[string]
+	memory          memory
+	sameHandleLists *SameHandleLists
+	caller          *csirpc.Caller
 }
 
 // New returns a controller that is not started.
@@ -84,13 +80,10 @@ func New(cfg Config) *Controller {
 	if cfg.Journal == nil {
 		cfg.Journal = noJournal{}
 	}
-	c := &Controller{
-		Config:            cfg,
-		retries:           reconcile.NewRetries[string](),
-		observedReleases:  newReleases(),
-		finalizersRemoved: newReleased(),
-	}
-	c.sameHandleLists = NewSameHandleLists(c.listVolumes)
+	c := &Controller{Config: cfg, retries: reconcile.NewRetries[string]()}
+	c.sameHandleLists = NewSameHandleLists(func(ctx context.Context, into map[string][]string) error {
+		return c.reader().listVolumes(ctx, into)
+	})
 	c.caller = csirpc.NewCaller(
 		csirpc.CallerConfig{Locks: cfg.Calls, InFlight: cfg.InFlight, ReadSecret: kube.ReadSecret(cfg.Live)},
 	)
@@ -107,15 +100,13 @@ func (c *Controller) Loop() *reconcile.Loop[string, reclaim.Snapshot, reclaim.Ac
 
 // AddTo registers the controller, its indexes and its event handlers with a manager.
 func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
-	if err := kube.AddIndexes(ctx, mgr.GetFieldIndexer(), Indexes(c.Driver)...); err != nil {
+	indexes := Indexes(c.Driver)
+	c.Cached.Index(indexes...)
+	if err := kube.AddIndexes(ctx, mgr.GetFieldIndexer(), indexes...); err != nil {
 		return err
 	}
-	volumes, err := mgr.GetCache().GetInformer(ctx, &corev1.PersistentVolume{}, cache.BlockUntilSynced(false))
-	if err != nil {
-		return fmt.Errorf("watch volumes: %w", err)
-	}
-	if _, err := volumes.AddEventHandler(c.volumeHandlers()); err != nil {
-		return fmt.Errorf("watch volumes: %w", err)
+	if err := c.Cached.Watch(ctx, mgr.GetCache(), &corev1.PersistentVolume{}); err != nil {
+		return err
 	}
 	if err := kube.Prewarm(ctx, mgr.GetCache(), &corev1.PersistentVolumeClaim{}); err != nil {
 		return err
@@ -125,7 +116,7 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, deleted(c.fromSameHandle)),
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, releasing(c.fromClaim)),
 	)
-	if Attaches(c.Driver) {
+	if c.Driver.Attaches() {
 		sources = append(sources, source.TypedKind(
 			mgr.GetCache(), &storagev1.VolumeAttachment{}, deleted(c.fromAttachment),
 		))

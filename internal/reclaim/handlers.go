@@ -35,25 +35,26 @@ func (c *Controller) changes() handler.TypedEventHandler[*corev1.PersistentVolum
 			q.Add(name)
 		}
 	}
-	look := func(ctx context.Context, pv *corev1.PersistentVolume, q queue) {
-		c.observedReleases.see(pv)
+	look := func(ctx context.Context, was, pv *corev1.PersistentVolume, q queue) {
+		c.memory.sees(was, pv)
 		if enqueue(ctx, pv, q); c.isLost(pv) {
 			q.Add(pv.Name)
 		}
 	}
 	return handler.TypedFuncs[*corev1.PersistentVolume, string]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*corev1.PersistentVolume], q queue) {
-			look(ctx, e.Object, q)
+			look(ctx, nil, e.Object, q)
 		},
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.PersistentVolume], q queue) {
-			if reclaim.Owner(e.ObjectNew) == c.Driver.Name {
-				c.observedReleases.note(e.ObjectOld, e.ObjectNew)
+			was := e.ObjectOld
+			if reclaim.Owner(e.ObjectNew) != c.Driver.Name {
+				was = nil
 			}
-			look(ctx, e.ObjectNew, q)
+			look(ctx, was, e.ObjectNew, q)
 			enqueue(ctx, e.ObjectOld, q)
 		},
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.PersistentVolume], q queue) {
-			c.observedReleases.forget(e.Object)
+			c.memory.forget(e.Object.UID)
 			enqueue(ctx, e.Object, q)
 		},
 	}
@@ -62,8 +63,7 @@ func (c *Controller) changes() handler.TypedEventHandler[*corev1.PersistentVolum
 // isLost reports whether a volume of ours is terminating without this process having reclaimed it
 // (D-33).
 func (c *Controller) isLost(pv *corev1.PersistentVolume) bool {
-	return reclaim.Owner(pv) == c.Driver.Name && reclaim.IsAbandoned(pv) &&
-		!c.finalizersRemoved.before(pv.Name).Finishes(pv)
+	return reclaim.Owner(pv) == c.Driver.Name && reclaim.IsAbandoned(pv) && !c.memory.knows(pv).Reclaimed
 }
 
 // fromVolume enqueues the volumes of our driver that may need an action; nearly all do not.
@@ -77,13 +77,15 @@ func (c *Controller) fromVolume(_ context.Context, pv *corev1.PersistentVolume) 
 // fromSameHandle enqueues the volumes that were not deleted because of the changed one: it is
 // deleted or detached (D-37).
 func (c *Controller) fromSameHandle(ctx context.Context, pv *corev1.PersistentVolume) []string {
-	others, err := OthersWithHandle(ctx, c.Cached, pv, c.memory())
+	all, err := c.reader().cachedWithHandle(ctx, reclaim.Handle(pv, c.Driver.Name))
 	if err != nil {
 		return nil // the backoff requeues each volume
 	}
 	var names []string
-	for _, other := range others {
-		names = append(names, c.fromVolume(ctx, other)...)
+	for _, other := range all {
+		if other.Name != pv.Name {
+			names = append(names, c.fromVolume(ctx, other)...)
+		}
 	}
 	return names
 }

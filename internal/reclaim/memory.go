@@ -1,73 +1,76 @@
 package reclaim
 
 import (
-	"context"
-	"slices"
-	"time"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/objects"
 	reclaim "github.com/purser-csi/purser/internal/reclaim/rules"
 )
 
-// Gather implements reconcile.Task.
-func (c *Controller) Gather(ctx context.Context, name string) (reclaim.Snapshot, error) {
-	m := c.memory()
-	m.Removal = c.finalizersRemoved.before(name)
-	return Gather(ctx, c.readers(), name, m)
+// memory has what this process knows of PersistentVolumes beyond the API objects and its own writes,
+// which the overlay has. The zero value is that of a fresh process.
+type memory struct {
+	mu   sync.Mutex
+	seen string // newest resourceVersion in an event; empty for none
+	// releasedFrom has the claims from which the informer showed volumes to be released. A Released
+	// volume whose release was not observed may belong to another claim by now (I3).
+	releasedFrom map[types.UID]types.UID
+	// reclaimed are the volumes that are deleted in the backend, noted before the request that removes
+	// the finalizer: its event may come before its response, and the response may be lost.
+	reclaimed map[types.UID]bool
 }
 
-func (c *Controller) readers() kube.Readers {
-	return kube.Readers{Cached: c.Cached, Live: c.Live, AllVolumes: c.allVolumes()}
-}
-
-// memory returns this process's own state, without its writes to the one volume.
-func (c *Controller) memory() Memory {
-	return Memory{
-		Now: c.Clock.Now(), Driver: c.Driver, Protector: c.DropProtection, Volumes: c.Volumes,
-		SawRelease: c.sawRelease, IsComing: c.observedReleases.isComing, CallsEnd: c.callsEnd,
+// sees notes an event before it enqueues a key, so that the run needs no live read. was is nil for a
+// volume that is new to the informer.
+func (m *memory) sees(was, is *corev1.PersistentVolume) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if objects.IsNewer(is.ResourceVersion, m.seen) {
+		m.seen = is.ResourceVersion
+	}
+	if was != nil && reclaim.IsRelease(was, is) {
+		if m.releasedFrom == nil {
+			m.releasedFrom = map[types.UID]types.UID{}
+		}
+		m.releasedFrom[is.UID] = is.Spec.ClaimRef.UID
 	}
 }
 
-// sawRelease reports whether the informer showed the release of the volume, and no attempt failed
-// since.
-func (c *Controller) sawRelease(pv *corev1.PersistentVolume) bool {
-	return c.retries.Get(pv.Name).Failed == 0 && c.observedReleases.have(pv)
+// reclaims notes that a volume is deleted in the backend.
+func (m *memory) reclaims(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.reclaimed == nil {
+		m.reclaimed = map[types.UID]bool{}
+	}
+	m.reclaimed[uid] = true
 }
 
-// callsEnd reads from the journal when a previous leader's calls for the volume must have ended.
-func (c *Controller) callsEnd(ctx context.Context, pv *corev1.PersistentVolume) (time.Time, error) {
-	if err := c.Journal.Wait(ctx); err != nil {
-		return time.Time{}, err
-	}
-	var claim types.UID
-	if ref := pv.Spec.ClaimRef; ref != nil {
-		claim = ref.UID
-	}
-	return c.Journal.CallsEnd(pv.Name, claim), nil
+// protects notes that a volume has our finalizer again, or is gone.
+func (m *memory) protects(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.reclaimed, uid)
 }
 
-// Sharing returns the driver's volumes with a handle, read live: a stale cache could cost data
-// (D-37).
-func (c *Controller) Sharing(ctx context.Context, handle string) ([]*corev1.PersistentVolume, error) {
-	return c.sharing(ctx, handle, "", true)
+// forget drops a volume that is gone.
+func (m *memory) forget(uid types.UID) {
+	m.protects(uid)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.releasedFrom, uid)
 }
 
-// sharing is [Controller.Sharing] without the named volume. It reads the cache after the live list,
-// for what this process wrote meanwhile. again says that the caller has listed before, so that the
-// next list may be delayed.
-func (c *Controller) sharing(ctx context.Context, handle, but string, again bool) ([]*corev1.PersistentVolume, error) {
-	listed, err := c.sameHandleLists.Of(ctx, handle, again)
-	if err != nil {
-		return nil, err
+// knows returns what is known of a volume. The cache is updated before the event handlers run, and a
+// claim's event may be handled in between: then the event of this version is still to come.
+func (m *memory) knows(pv *corev1.PersistentVolume) reclaim.Known {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return reclaim.Known{
+		ReleasedFrom: m.releasedFrom[pv.UID], Reclaimed: m.reclaimed[pv.UID],
+		IsComing: m.seen != "" && objects.IsNewer(pv.ResourceVersion, m.seen),
 	}
-	cached, err := CachedWithHandle(ctx, c.Cached, handle, c.memory())
-	if err != nil {
-		return nil, err
-	}
-	all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(listed, NamesOf(cached)))))
-	all = slices.DeleteFunc(all, func(name string) bool { return name == but })
-	return WithHandle(ctx, c.allVolumes(), c.Driver.Name, handle, all)
 }

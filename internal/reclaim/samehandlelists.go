@@ -6,11 +6,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/purser-csi/purser/internal/kube"
-	reclaim "github.com/purser-csi/purser/internal/reclaim/rules"
 	"github.com/purser-csi/purser/internal/reconcile"
 )
 
@@ -95,32 +90,4 @@ func (h *SameHandleLists) begin() *volumeList {
 	i := h.next
 	h.next = nil
 	return i
-}
-
-// allVolumes returns the reader for PersistentVolumes that may have the same handle.
-func (c *Controller) allVolumes() client.Reader {
-	if c.AllVolumes != nil {
-		return c.AllVolumes
-	}
-	return c.Live
-}
-
-// listVolumes adds the names of the driver's volumes to the requested handles. All pages have one
-// resourceVersion.
-func (c *Controller) listVolumes(ctx context.Context, into map[string][]string) error {
-	newPage := func() *corev1.PersistentVolumeList { return &corev1.PersistentVolumeList{} }
-	for page, err := range kube.Pages(ctx, c.allVolumes(), newPage) {
-		if err != nil {
-			return fmt.Errorf(
-				"list the PersistentVolumes, to know which have the handle of one that is to be deleted: %w", err,
-			)
-		}
-		for i := range page.Items {
-			handle := reclaim.Handle(&page.Items[i], c.Driver.Name)
-			if names, asked := into[handle]; asked {
-				into[handle] = append(names, page.Items[i].Name)
-			}
-		}
-	}
-	return nil
 }

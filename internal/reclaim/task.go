@@ -2,12 +2,15 @@ package reclaim
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/csirpc"
@@ -21,9 +24,66 @@ import (
 
 type next = verdict.Verdict[reclaim.Action]
 
+// Gather implements reconcile.Task.
+func (c *Controller) Gather(ctx context.Context, name string) (reclaim.Snapshot, error) {
+	return c.reader().Gather(ctx, name)
+}
+
+// Read implements reconcile.Reader.
+func (c *Controller) Read(ctx context.Context, s reclaim.Snapshot, refs []verdict.Ref) (reclaim.Snapshot, error) {
+	return c.reader().Read(ctx, s, refs)
+}
+
 // Decide implements reconcile.Task.
-func (c *Controller) Decide(s reclaim.Snapshot, _ time.Time) verdict.Verdict[reclaim.Action] {
+func (c *Controller) Decide(s reclaim.Snapshot, now time.Time) next {
+	s.Now = now
 	return reclaim.Decide(s)
+}
+
+func (c *Controller) reader() Reader {
+	return Reader{
+		Readers: kube.Readers{Cached: c.Cached, Live: c.Live, AllVolumes: c.AllVolumes},
+		Driver:  c.Driver, Protector: c.DropProtection, Known: c.knows, CallsEnd: c.callsEnd, List: c.list,
+	}
+}
+
+// knows returns what this process knows of a volume. After a failed attempt, the release that it
+// observed proves nothing any more.
+func (c *Controller) knows(pv *corev1.PersistentVolume) reclaim.Known {
+	known := c.memory.knows(pv)
+	if c.retries.Get(pv.Name).Failed > 0 {
+		known.ReleasedFrom = ""
+	}
+	return known
+}
+
+// callsEnd reads from the journal when a previous leader's calls for the volume must have ended.
+func (c *Controller) callsEnd(ctx context.Context, pv *corev1.PersistentVolume) (time.Time, error) {
+	if err := c.Journal.Wait(ctx); err != nil {
+		return time.Time{}, err
+	}
+	var claim types.UID
+	if ref := pv.Spec.ClaimRef; ref != nil {
+		claim = ref.UID
+	}
+	return c.Journal.CallsEnd(pv.Name, claim), nil
+}
+
+// list returns the names of all volumes with a handle. The next list for a volume that was listed for
+// before may be delayed.
+func (c *Controller) list(ctx context.Context, handle, volume string) ([]string, error) {
+	return c.sameHandleLists.Of(ctx, handle, volume == "" || c.retries.Get(volume).Failed > 0)
+}
+
+// Sharing returns the driver's volumes with a handle, read live: a stale cache could cost data
+// (D-37).
+func (c *Controller) Sharing(ctx context.Context, handle string) ([]*corev1.PersistentVolume, error) {
+	listed, err := c.list(ctx, handle, "")
+	if err != nil {
+		return nil, err
+	}
+	all, _, err := c.reader().withHandle(ctx, handle, listed, "")
+	return all, err
 }
 
 // About implements reconcile.Task.
@@ -42,8 +102,6 @@ func (c *Controller) About(name string, s reclaim.Snapshot) reconcile.About {
 // Apply implements reconcile.Task.
 func (c *Controller) Apply(ctx context.Context, s reclaim.Snapshot, action reclaim.Action) (next, error) {
 	switch a := action.(type) {
-	case reclaim.ListSameHandle:
-		return c.listSameHandle(ctx, s)
 	case reclaim.DeleteVolume:
 		return c.deleteVolume(ctx, s, a), nil
 	case reclaim.DeleteObject:
@@ -51,60 +109,26 @@ func (c *Controller) Apply(ctx context.Context, s reclaim.Snapshot, action recla
 	case reclaim.AddFinalizer:
 		return c.protect(ctx, a)
 	case reclaim.RemoveFinalizers:
-		return nil, c.removeFinalizers(ctx, a.Volume, a.Names)
+		return nil, c.removeFinalizers(ctx, a)
 	case reclaim.RemoveFinalizerIfRetained:
-		return nil, c.removeFinalizer(ctx, a.Volume, kube.DropFinalizerUnderPolicy(a.Volume, names.FinalizerVolume))
+		err := c.patch(ctx, a.Volume, kube.DropFinalizerUnderPolicy(a.Volume, names.FinalizerVolume))
+		return nil, client.IgnoreNotFound(err)
 	}
 	return nil, fmt.Errorf("unknown action %T", action)
 }
 
 // protect ends the run if the volume does not exist: it was reclaimed, most likely by us (H-18).
 func (c *Controller) protect(ctx context.Context, a reclaim.AddFinalizer) (next, error) {
-	c.finalizersRemoved.remove(a.Volume)
+	c.memory.protects(a.Volume.UID)
 	patch := kube.AddFinalizer(a.Volume.UID, names.FinalizerVolume)
 	if a.IfUnchanged {
 		patch = kube.AddFinalizerUnchanged(a.Volume, names.FinalizerVolume)
 	}
-	_, err := c.patch(ctx, a.Volume, patch)
+	err := c.patch(ctx, a.Volume, patch)
 	if apierrors.IsNotFound(err) {
 		return reclaim.Gone(), nil
 	}
 	return nil, err
-}
-
-// listSameHandle reads live which PersistentVolumes have the same handle. An administrator may have
-// retained the volume during the list, so the volume and its claim are read again after it.
-func (c *Controller) listSameHandle(ctx context.Context, s reclaim.Snapshot) (next, error) {
-	all, err := c.sharing(ctx, reclaim.Handle(s.Volume, c.Driver.Name), s.Name, c.retries.Get(s.Name).Failed > 0)
-	if err != nil {
-		return nil, err
-	}
-	if s.Volume, err = c.unchanged(ctx, s.Volume); err != nil {
-		return nil, err
-	}
-	if s, err = GatherAfterLook(ctx, c.readers(), s, all, c.memory()); err != nil {
-		return nil, err
-	}
-	return reclaim.AfterList(s), nil
-}
-
-// unchanged returns the live volume if it is the one in the snapshot, apart from writes of this
-// process since.
-func (c *Controller) unchanged(
-	ctx context.Context, decided *corev1.PersistentVolume,
-) (*corev1.PersistentVolume, error) {
-	version := decided.ResourceVersion
-	if written := c.written(decided); written != nil {
-		version = *written
-	}
-	now, err := kube.Get(ctx, c.Live, client.ObjectKeyFromObject(decided), &corev1.PersistentVolume{})
-	if err != nil {
-		return nil, err
-	}
-	if now == nil || now.UID != decided.UID || now.ResourceVersion != version {
-		return nil, fmt.Errorf("PersistentVolume %q has changed since it was decided on", decided.Name)
-	}
-	return now, nil
 }
 
 // deleteVolume sends DeleteVolume and returns the verdict for the driver's response.
@@ -112,7 +136,7 @@ func (c *Controller) deleteVolume(ctx context.Context, s reclaim.Snapshot, a rec
 	failure := c.caller.Do(ctx, csirpc.Call{
 		Method: "DeleteVolume", Volume: s.Volume.Name, Handle: a.Handle, Timeout: c.Timeout, Secret: a.Secret,
 		Absent: csirpc.CallWithoutSecret, Migrated: s.InTree,
-		Check: func(ctx context.Context) error { return c.hasNewSameHandle(ctx, s) },
+		Check: func(ctx context.Context) error { return c.findNew(ctx, s) },
 		Send: func(ctx context.Context, secrets map[string]string) error {
 			_, err := c.CSI.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: a.Handle, Secrets: secrets})
 			return err
@@ -121,6 +145,8 @@ func (c *Controller) deleteVolume(ctx context.Context, s reclaim.Snapshot, a rec
 	switch {
 	case failure == nil:
 		return nil
+	case errors.Is(failure.Cause, errNew):
+		return reclaim.AfterNew(s)
 	case failure.Step == csirpc.StepSecret:
 		return reclaim.AfterSecret(a.Secret, reclaim.SecretFailure{
 			Forbidden: apierrors.IsForbidden(failure.Cause), Message: failure.Cause.Error(),
@@ -129,86 +155,63 @@ func (c *Controller) deleteVolume(ctx context.Context, s reclaim.Snapshot, a rec
 	return verdict.Coded(reclaim.AfterDelete(a, failure.Failure), failure.CodeName())
 }
 
-// hasNewSameHandle returns an error with the code Aborted if this process wrote another
-// PersistentVolume with the handle after the snapshot was read; the deletion is then decided again.
-// It makes a live read only for such PersistentVolumes.
-func (c *Controller) hasNewSameHandle(ctx context.Context, s reclaim.Snapshot) error {
-	others, err := OthersWithHandle(ctx, c.Cached, s.Volume, c.memory())
+var errNew = errors.New("another PersistentVolume got the volume meanwhile")
+
+// findNew returns [errNew] if this process wrote another PersistentVolume with the handle after the
+// snapshot was read. It runs when no other call for the handle can begin in this process.
+func (c *Controller) findNew(ctx context.Context, s reclaim.Snapshot) error {
+	cached, err := c.reader().cachedWithHandle(ctx, reclaim.Handle(s.Volume, c.Driver.Name))
 	if err != nil {
 		return err
 	}
-	unknown := reclaim.NotInSnapshot(s, NamesOf(others))
-	now, err := WithHandle(ctx, c.allVolumes(), c.Driver.Name, reclaim.Handle(s.Volume, c.Driver.Name), unknown)
-	if err != nil || len(now) == 0 {
-		return err
+	if slices.ContainsFunc(cached, func(pv *corev1.PersistentVolume) bool { return s.IsNew(pv.Name) }) {
+		return errNew
 	}
-	return csirpc.Aborted("PersistentVolume %s got the volume meanwhile", now[0].Name)
+	return nil
 }
 
-// deleteObject deletes the object with this uid, and not a later one of its name (D-18). It stores
-// the deletion first: the informer may show it before the response arrives.
+// removeFinalizers removes finalizers after the volume was deleted in the backend. A failed request may
+// have had its effect.
+func (c *Controller) removeFinalizers(ctx context.Context, a reclaim.RemoveFinalizers) error {
+	c.memory.reclaims(a.Volume.UID)
+	err := c.patch(ctx, a.Volume, kube.DropFinalizer(a.Volume, a.Names...))
+	if apierrors.IsNotFound(err) { // its deletion event may have come before
+		c.memory.protects(a.Volume.UID)
+		return nil
+	}
+	return err
+}
+
+// deleteObject deletes the object with this uid, and not a later one of its name (D-18). The API
+// server's own watch cache may be stale: with the resourceVersion of our last write as a precondition it
+// rejects the request early.
 func (c *Controller) deleteObject(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if pv.DeletionTimestamp != nil {
 		return nil
 	}
-	c.finalizersRemoved.deleting(pv)
-	err := c.Writer.Delete(ctx, pv.DeepCopy(), client.Preconditions{UID: &pv.UID, ResourceVersion: c.written(pv)})
+	c.memory.reclaims(pv.UID)
+	only := client.Preconditions{UID: &pv.UID}
+	newest, err := kube.Get(ctx, c.Cached, client.ObjectKeyFromObject(pv), &corev1.PersistentVolume{})
+	if err == nil && newest != nil && newest.UID == pv.UID && newest.ResourceVersion != pv.ResourceVersion {
+		only.ResourceVersion = &newest.ResourceVersion
+	}
+	err = c.Writer.Delete(ctx, pv.DeepCopy(), only)
 	if apierrors.IsConflict(err) {
 		err = c.Writer.Delete(ctx, pv.DeepCopy(), client.Preconditions{UID: &pv.UID})
 	}
-	if err == nil {
-		return nil
-	}
 	if apierrors.IsNotFound(err) {
-		c.finalizersRemoved.remove(pv) // its deletion event may have come before
+		c.memory.protects(pv.UID) // its deletion event may have come before
 		return nil
 	}
-	c.finalizersRemoved.markUncertain(pv)
-	return fmt.Errorf("delete PersistentVolume %q: %w", pv.Name, err)
-}
-
-// written returns the resourceVersion of our last write if the informer does not show it yet; nil
-// otherwise. The API server's own watch cache may be stale as well: with the version as a
-// precondition it rejects the request early.
-func (c *Controller) written(pv *corev1.PersistentVolume) *string {
-	newest, _, err := c.Volumes.Read(
-		client.ObjectKeyFromObject(pv), func() (*corev1.PersistentVolume, bool, error) { return pv, true, nil },
-	)
-	if err != nil || newest.UID != pv.UID || newest.ResourceVersion == pv.ResourceVersion {
-		return nil
+	if err != nil {
+		return fmt.Errorf("delete PersistentVolume %q: %w", pv.Name, err)
 	}
-	return &newest.ResourceVersion
-}
-
-// removeFinalizers removes finalizers after the volume was deleted in the backend.
-func (c *Controller) removeFinalizers(ctx context.Context, pv *corev1.PersistentVolume, finalizers []string) error {
-	return c.removeFinalizer(ctx, pv, kube.DropFinalizer(pv, finalizers...))
-}
-
-// removeFinalizer stores the removal first, as deleteObject does.
-func (c *Controller) removeFinalizer(ctx context.Context, pv *corev1.PersistentVolume, patch client.Patch) error {
-	c.finalizersRemoved.add(pv)
-	version, err := c.patch(ctx, pv, patch)
-	switch {
-	case apierrors.IsNotFound(err): // the object is deleted
-		c.finalizersRemoved.remove(pv)
-		return nil
-	case err != nil:
-		c.finalizersRemoved.markUncertain(pv)
-		return err
-	}
-	c.finalizersRemoved.was(pv, version)
 	return nil
 }
 
-// patch changes the finalizer and returns the resourceVersion of the response.
-func (c *Controller) patch(
-	ctx context.Context, pv *corev1.PersistentVolume, patch client.Patch,
-) (version string, err error) {
-	changed := pv.DeepCopy()
-	if err = c.Writer.Patch(ctx, changed, patch); err != nil {
-		return "", fmt.Errorf("change the finalizer of PersistentVolume %q: %w", pv.Name, err)
+func (c *Controller) patch(ctx context.Context, pv *corev1.PersistentVolume, patch client.Patch) error {
+	if err := c.Writer.Patch(ctx, pv.DeepCopy(), patch); err != nil {
+		return fmt.Errorf("change the finalizer of PersistentVolume %q: %w", pv.Name, err)
 	}
-	c.Volumes.Wrote(changed)
-	return changed.ResourceVersion, nil
+	return nil
 }

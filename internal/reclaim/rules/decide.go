@@ -8,7 +8,6 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/purser-csi/purser/internal/csispec"
@@ -33,37 +32,26 @@ type Snapshot struct {
 	Name   string
 	Volume *corev1.PersistentVolume // nil: it does not exist
 	InTree bool                     // Volume is of a migrated in-tree plugin, and was translated to CSI
+	IsLive bool                     // Volume was read live, see [ReadVolume]
 	Driver Driver
 	// Protector says that the PV protection controller of this cluster runs in this process, so
 	// that its finalizer is removed with ours in one write. That controller would remove it right
 	// after, and accepts that it is gone.
 	Protector bool
-	// Fresh says that this is the first attempt since the informer showed the release of the
-	// volume, so that the cache has all volumes that existed by then.
-	Fresh bool
-
-	// The fields below matter only if [MayReclaim].
-
-	// CallsEnd is when the CreateVolume calls of previous leaders for this volume must have ended:
-	// a call in flight would create the volume again after its deletion (H-1).
-	CallsEnd time.Time
-	Attached []string // the nodes that a VolumeAttachment of this volume names
-	Claim    Proof    // of the claim in spec.claimRef, if [NeedsProof]
-	// SameHandle are the other cached PersistentVolumes of the driver with the same handle.
-	SameHandle []SameHandle
-	Class      *storagev1.StorageClass // the one from [ClassToRead]
-}
-
-// SameHandle is another PersistentVolume with the same volume handle, read live (D-37).
-type SameHandle struct {
-	Volume *corev1.PersistentVolume
-	Claim  Proof // if [NeedsProof]
+	Known     Known
+	// Read has what decisions asked for. A reference that is not in it was not read.
+	Read map[verdict.Ref]Answer
 }
 
 // Driver is the name and the capabilities of the CSI driver.
 type Driver struct {
 	Name       string
 	Controller map[csi.ControllerServiceCapability_RPC_Type]bool
+}
+
+// Attaches reports whether volumes of the driver have VolumeAttachments at all (W-5).
+func (d Driver) Attaches() bool {
+	return d.Controller[csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME]
 }
 
 // Action is one effect for the controller to carry out. The interface is sealed.
@@ -87,9 +75,9 @@ type (
 	// RemoveFinalizerIfRetained removes our finalizer unless the live reclaim policy has become
 	// Delete: the cached object may be stale, and a volume with that policy needs the finalizer.
 	RemoveFinalizerIfRetained struct{ Volume *corev1.PersistentVolume }
-	// ListSameHandle lists all volumes with the handle live. [AfterList] says what follows.
-	ListSameHandle struct{}
-	// DeleteVolume calls the driver. If that fails, [AfterDelete] says what follows.
+	// DeleteVolume calls the driver, unless this process has written a PersistentVolume with the handle
+	// since ([Snapshot.IsNew]); then [AfterNew] says what follows. If the call fails, [AfterSecret] or
+	// [AfterDelete] does.
 	DeleteVolume struct {
 		Handle string
 		Secret types.NamespacedName // for the call; empty for none
@@ -101,7 +89,6 @@ type (
 func (AddFinalizer) action()              {}
 func (RemoveFinalizers) action()          {}
 func (RemoveFinalizerIfRetained) action() {}
-func (ListSameHandle) action()            {}
 func (DeleteVolume) action()              {}
 func (DeleteObject) action()              {}
 
@@ -110,24 +97,62 @@ func Decide(s Snapshot) Verdict {
 	switch {
 	case s.Volume == nil:
 		return Gone()
-	case Owner(s.Volume) != s.Driver.Name: // D-2
-		return idle(verdict.VolumeNotOurs, fmt.Sprintf("the PersistentVolume is for %q", Owner(s.Volume)))
+	case s.owner() != s.Driver.Name: // D-2
+		return idle(verdict.VolumeNotOurs, fmt.Sprintf("the PersistentVolume is for %q", s.owner()))
 	case !deletes(s.Volume):
 		return keep(s.Volume)
-	case reclaimable(s.Volume, s.Claim):
-		return reclaim(s)
+	case reclaimable(s.Volume, ClaimGone):
+		return released(s)
 	case needsFinalizer(s.Volume):
 		then := idle(verdict.VolumeProtected, "the PersistentVolume got our finalizer")
 		return do{Finding: then.Because(), Actions: []Action{AddFinalizer{Volume: s.Volume}}, Then: then}
+	case IsAbandoned(s.Volume) && s.Known.Reclaimed:
+		return idle(verdict.VolumeGone, "the volume is deleted, and other finalizers keep the PersistentVolume")
 	case IsAbandoned(s.Volume):
 		return idle(verdict.VolumeAbandoned, abandoned(s.Volume))
-	case s.Claim == ClaimUncached:
+	}
+	return inUse("the PersistentVolume is not released")
+}
+
+// owner is [Owner] for the volume. An in-tree volume is no driver's until the PV controller has
+// annotated it.
+func (s Snapshot) owner() string {
+	if driver, _ := objects.Owner(s.Volume.Annotations); s.InTree {
+		return driver
+	}
+	return Owner(s.Volume)
+}
+
+func inUse(message string) Verdict { return idle(verdict.VolumeInUse, message) }
+
+// released decides about a volume that is reclaimed if its claim is gone. The cached volume decides,
+// and proves that the claim is gone, only right after this process has observed the release. Otherwise
+// the volume and its claim are read live: if the release is old, if a deletion failed, or if the claim
+// is another one than the volume was released from (I3). So an ordinary deletion costs no read.
+func released(s Snapshot) Verdict {
+	proof := ClaimGone
+	if s.IsLive || !s.sawRelease() || !IsFresh(s.Volume, s.Now) {
+		switch {
+		case !s.IsLive && s.Known.IsComing:
+			return inUse("the event of this version of the PersistentVolume is still to come")
+		case !s.IsLive:
+			return verdict.MustRead[Action](s.volumeRef())
+		}
+		proof = s.proofOf(s.Volume)
+		if NeedsProof(s.Volume) && proof == NotRead {
+			return verdict.MustRead[Action](claimRef(s.Volume))
+		}
+	}
+	switch {
+	case reclaimable(s.Volume, proof):
+		return reclaim(s)
+	case proof == ClaimUncached:
 		return wait{
 			Finding: verdict.Because(verdict.VolumeInUse, "the claim of the PersistentVolume exists"),
 			Until:   s.Now.Add(claimRecheck),
 		}
 	}
-	return idle(verdict.VolumeInUse, "the PersistentVolume is not released")
+	return inUse("the PersistentVolume is not released")
 }
 
 func abandoned(pv *corev1.PersistentVolume) string {
@@ -170,54 +195,84 @@ func keep(pv *corev1.PersistentVolume) Verdict {
 	return do{Finding: then.Because(), Actions: []Action{RemoveFinalizerIfRetained{pv}}, Then: then}
 }
 
+// reclaim deletes the volume unless its PersistentVolume or what is around it forbids that.
 func reclaim(s Snapshot) Verdict {
-	secret, finding := deletionSecret(s)
-	kept := reuseFinding(s.Volume)
-	switch {
-	case s.Volume.Spec.CSI == nil || s.Volume.Spec.CSI.VolumeHandle == "": // D-12
-		return refuse{Finding: verdict.Finding{
-			Reason:  verdict.VolumeInvalid,
-			Message: "PersistentVolume spec.csi.volumeHandle is empty, so its volume cannot be deleted",
-			Fix:     "Delete the volume by hand, then remove the finalizer " + names.FinalizerVolume,
-		}}
-	case s.Volume.Spec.CSI.Driver != s.Driver.Name: // D-2, D-37: for our driver the handle is another volume, or none
-		return refuse{Finding: foreign(s.Volume)}
-	case !s.Driver.Controller[csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME]: // D-14
-		return refuse{Finding: verdict.Because(
-			verdict.VolumeInvalid, "CSI driver %q does not have the capability CREATE_DELETE_VOLUME", s.Driver.Name,
-		)}
-	case kept != nil: // 8.14
+	if finding := undeletable(s); finding != nil {
+		return refuse{Finding: *finding}
+	}
+	if kept := reuseFinding(s.Volume); kept != nil { // 8.14
 		return refuse{Finding: *kept, Retry: verdict.RetrySlowly}
+	}
+	list := s.handleRef(ReadAllVolumes)
+	_, listed := s.Read[list]
+	refs := s.classRefs()
+	if !listed {
+		refs = append(refs, s.handleRef(ReadSameHandle))
+	}
+	if missing := s.unread(refs...); missing != nil {
+		return verdict.MustRead[Action](missing...)
+	}
+	if missing := s.unread(s.aroundRefs()...); missing != nil {
+		return verdict.MustRead[Action](missing...)
+	}
+	secret, finding := deletionSecret(s)
+	attached, callsEnd := s.around()
+	switch {
 	case finding != nil: // D-15
 		return refuse{Finding: *finding}
 	case SharedWith(s) != nil: // D-37
 		return shared(s)
-	case s.Now.Before(s.CallsEnd):
+	case s.Now.Before(callsEnd): // a call in flight would create the volume again after its deletion (H-1)
 		return wait{Finding: verdict.Because(
 			verdict.WaitForPreviousLeaderCalls,
 			"the previous leader may have a CreateVolume call in flight for the volume, which is deleted when that "+
 				"call must have ended",
-		), Until: s.CallsEnd}
-	case len(s.Attached) > 0: // D-16, EV-8: enqueued when the last VolumeAttachment is deleted
+		), Until: callsEnd}
+	case len(attached) > 0: // D-16, EV-8: enqueued when the last VolumeAttachment is deleted
 		return wait{Finding: verdict.Because(
 			verdict.VolumeAttached,
-			"persistentvolume %s is still attached to node %s", s.Volume.Name, strings.Join(s.Attached, ", "),
+			"persistentvolume %s is still attached to node %s", s.Volume.Name, strings.Join(attached, ", "),
 		)}
+	case !s.sawRelease() && !listed:
+		// The cache may lack another volume with the handle, such as one of a new leader, and the
+		// data is that volume's. A live list of all volumes shows it; an ordinary deletion does not
+		// need the list (D-37). An administrator may retain the volume during the list, so the volume
+		// is read again after it.
+		return verdict.MustRead[Action](list, s.volumeRef())
 	}
-	// Two writes for each volume that we provisioned. The finalizer is removed before the object is
-	// deleted, so that our write does not race with that of another finalizer's owner, who removes
-	// it upon the deletion. A crash between the two leaves an object that shows what is left to do
-	// (H-51).
+	return deleteVolume(s, secret)
+}
+
+// undeletable returns why the volume can never be deleted as its PersistentVolume is; nil if it can.
+func undeletable(s Snapshot) *verdict.Finding {
+	var f verdict.Finding
+	switch {
+	case s.Volume.Spec.CSI == nil || s.Volume.Spec.CSI.VolumeHandle == "": // D-12
+		f = verdict.Finding{
+			Reason:  verdict.VolumeInvalid,
+			Message: "PersistentVolume spec.csi.volumeHandle is empty, so its volume cannot be deleted",
+			Fix:     "Delete the volume by hand, then remove the finalizer " + names.FinalizerVolume,
+		}
+	case s.Volume.Spec.CSI.Driver != s.Driver.Name: // D-2, D-37: for our driver the handle is another volume, or none
+		f = foreign(s.Volume)
+	case !s.Driver.Controller[csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME]: // D-14
+		f = verdict.Because(
+			verdict.VolumeInvalid, "CSI driver %q does not have the capability CREATE_DELETE_VOLUME", s.Driver.Name,
+		)
+	default:
+		return nil
+	}
+	return &f
+}
+
+// deleteVolume has two writes for each volume that we provisioned. The finalizer is removed before the
+// object is deleted, so that our write does not race with that of another finalizer's owner, who removes
+// it upon the deletion. A crash between the two leaves an object that shows what is left to do (H-51).
+func deleteVolume(s Snapshot, secret types.NamespacedName) Verdict {
 	actions := []Action{
 		DeleteVolume{s.Volume.Spec.CSI.VolumeHandle, secret},
 		RemoveFinalizers{s.Volume, finalizers(s)},
 		DeleteObject{s.Volume},
-	}
-	if !s.Fresh {
-		// The cache may lack another volume with the handle, such as one of a new leader, and the
-		// data is that volume's. A live list of all volumes shows it; an ordinary deletion does not
-		// need the list (D-37).
-		actions = append([]Action{ListSameHandle{}}, actions...)
 	}
 	if !HasFinalizer(s.Volume) {
 		// A static volume that was never seen bound has no finalizer. If its object is deleted
@@ -230,15 +285,6 @@ func reclaim(s Snapshot) Verdict {
 		Actions: actions,
 		Then:    idle(verdict.VolumeReclaimed, "the volume and its PersistentVolume are deleted"),
 	}
-}
-
-// AfterList decides again with live volumes; nil to continue with the deletion.
-func AfterList(s Snapshot) Verdict {
-	v := Decide(s)
-	if v.Because().Reason == verdict.VolumeReclaim {
-		return nil
-	}
-	return v
 }
 
 func foreign(pv *corev1.PersistentVolume) verdict.Finding {

@@ -111,6 +111,12 @@ func ProofOf(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) P
 	return ClaimExists
 }
 
+// IsClaimUncached reports whether the cache lacks the claim of a PersistentVolume that the API
+// server has: it has none of the name, or one with another uid.
+func IsClaimUncached(ref *corev1.ObjectReference, cached *corev1.PersistentVolumeClaim) bool {
+	return cached == nil || ref.UID != "" && cached.UID != ref.UID
+}
+
 func hasAnother(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) bool {
 	return claim.Spec.VolumeName != "" && claim.Spec.VolumeName != pv.Name
 }
@@ -128,11 +134,11 @@ func reclaimable(pv *corev1.PersistentVolume, claim Proof) bool {
 
 // needsVolume reports whether another PersistentVolume needs the same data (D-37). One that is
 // reclaimed itself does not.
-func needsVolume(other SameHandle) bool {
-	if IsAbandoned(other.Volume) {
+func (s Snapshot) needsVolume(other *corev1.PersistentVolume) bool {
+	if IsAbandoned(other) {
 		return false
 	}
-	return !reclaimable(other.Volume, other.Claim) || isKeptForReuse(other.Volume)
+	return !reclaimable(other, s.proofOf(other)) || isKeptForReuse(other)
 }
 
 // IsAbandoned reports whether no controller will delete the volume in the backend any more. Nearly

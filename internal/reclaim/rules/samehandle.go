@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 // Handle returns the handle of a volume of the driver; empty for another driver's.
@@ -17,21 +19,20 @@ func Handle(pv *corev1.PersistentVolume, driver string) string {
 // SharedWith returns another PersistentVolume of the snapshot that needs the same data; nil for
 // none (D-37).
 func SharedWith(s Snapshot) *corev1.PersistentVolume {
-	if i := slices.IndexFunc(s.SameHandle, needsVolume); i >= 0 {
-		return s.SameHandle[i].Volume
+	others := s.Others()
+	if i := slices.IndexFunc(others, s.needsVolume); i >= 0 {
+		return others[i]
 	}
 	return nil
 }
 
-// NotInSnapshot returns which of the named PersistentVolumes with the same handle the snapshot
-// lacks. This process wrote them after the snapshot was read, so the deletion must be decided again
-// if one of them still exists (D-37).
-func NotInSnapshot(s Snapshot, names []string) []string {
-	var unknown []string
-	for _, name := range names {
-		if !slices.ContainsFunc(s.SameHandle, func(other SameHandle) bool { return other.Volume.Name == name }) {
-			unknown = append(unknown, name)
-		}
-	}
-	return unknown
+// IsNew reports whether a PersistentVolume with the handle was not looked at for the snapshot. This
+// process wrote it after the snapshot was read, so the deletion must be decided again (D-37).
+func (s Snapshot) IsNew(name string) bool {
+	return name != s.Name && !slices.Contains(s.sameHandle().Names, name)
+}
+
+// AfterNew returns what follows when another PersistentVolume with the handle is new.
+func AfterNew(s Snapshot) Verdict {
+	return verdict.MustRead[Action](s.handleRef(ReadAllVolumes), s.volumeRef())
 }

@@ -8,29 +8,23 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/purser-csi/purser/internal/names"
-	"github.com/purser-csi/purser/internal/objects"
 	"github.com/purser-csi/purser/internal/secretref"
 	"github.com/purser-csi/purser/internal/verdict"
 )
 
-// ClassToRead returns the class with the secret for DeleteVolume; empty if the volume's annotations
-// have it, or if it has no class.
-func ClassToRead(pv *corev1.PersistentVolume) string {
-	_, hasName := pv.Annotations[names.AnnDeletionSecretName]
-	_, hasNamespace := pv.Annotations[names.AnnDeletionSecretNamespace]
-	if hasName || hasNamespace {
-		return ""
-	}
-	return objects.VolumeClass(pv)
+// secretAnnotations returns the secret for DeleteVolume in the volume's annotations.
+func secretAnnotations(pv *corev1.PersistentVolume) (name, namespace string, annotated bool) {
+	name, hasName := pv.Annotations[names.AnnDeletionSecretName]
+	namespace, hasNamespace := pv.Annotations[names.AnnDeletionSecretNamespace]
+	return name, namespace, hasName || hasNamespace
 }
 
 // deletionSecret returns the secret for DeleteVolume; empty for none (D-15, AN-8). The volume's
 // annotations win over its class, which may have been replaced since (C-115).
 func deletionSecret(s Snapshot) (types.NamespacedName, *verdict.Finding) {
-	name, hasName := s.Volume.Annotations[names.AnnDeletionSecretName]
-	namespace, hasNamespace := s.Volume.Annotations[names.AnnDeletionSecretNamespace]
+	name, namespace, annotated := secretAnnotations(s.Volume)
 	switch {
-	case !hasName && !hasNamespace:
+	case !annotated:
 		return fromClass(s)
 	case name == "" && namespace == "":
 		return types.NamespacedName{}, nil
@@ -60,10 +54,11 @@ func badAnnotation(key, value string) *verdict.Finding {
 // annotations. A class that is gone, or has another driver now, has none. The claim is gone with
 // its annotations, so a template that needs them can only be corrected on the volume (H-17).
 func fromClass(s Snapshot) (types.NamespacedName, *verdict.Finding) {
-	if s.Class == nil || s.Class.Provisioner != s.Driver.Name || !namesClaim(s.Volume) {
+	class := s.class()
+	if class == nil || class.Provisioner != s.Driver.Name || !namesClaim(s.Volume) {
 		return types.NamespacedName{}, nil
 	}
-	ref, problem := secretref.Resolve(secretref.Deletion, s.Class.Parameters, secretref.Scope{
+	ref, problem := secretref.Resolve(secretref.Deletion, class.Parameters, secretref.Scope{
 		VolumeName: s.Volume.Name,
 		Claim: types.NamespacedName{
 			Namespace: s.Volume.Spec.ClaimRef.Namespace,
@@ -75,7 +70,7 @@ func fromClass(s Snapshot) (types.NamespacedName, *verdict.Finding) {
 			Reason: verdict.VolumeInvalid,
 			Message: fmt.Sprintf(
 				"the secret that deletes the volume is not known: StorageClass %q parameter %s: %s",
-				s.Class.Name,
+				class.Name,
 				problem.Parameter,
 				problem.Text,
 			),
