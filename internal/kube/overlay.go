@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -45,6 +47,16 @@ type ownKind struct {
 	// ended are objects whose last finalizer this process removed, until the watch shows that they
 	// are gone. The response to that write has the version from before.
 	ended EndedObjects
+	// forgotten counts what is dropped from these two, before it is dropped.
+	forgotten atomic.Uint64
+}
+
+// forget drops an object from the set, if the watch has delivered its end.
+func (k *ownKind) forget(from *EndedObjects, uid types.UID) {
+	if from.Has(uid) {
+		k.forgotten.Add(1)
+		from.Forget(uid)
+	}
 }
 
 // NewOverlay returns an overlay without own writes. Without a watched kind it is the cache itself.
@@ -152,7 +164,7 @@ func (o *Overlay) Saw(object client.Object) {
 	}
 	k.Saw(object)
 	if object.GetDeletionTimestamp() != nil {
-		k.deleted.Forget(object.GetUID())
+		k.forget(&k.deleted, object.GetUID())
 	}
 }
 
@@ -163,8 +175,8 @@ func (o *Overlay) Gone(object client.Object) {
 		return
 	}
 	k.Gone(object)
-	k.deleted.Forget(object.GetUID())
-	k.ended.Forget(object.GetUID())
+	k.forget(&k.deleted, object.GetUID())
+	k.forget(&k.ended, object.GetUID())
 }
 
 func (o *Overlay) handler() toolscache.ResourceEventHandler {
@@ -190,6 +202,19 @@ func (o *Overlay) Get(ctx context.Context, key client.ObjectKey, into client.Obj
 	if k == nil {
 		return o.cached.Get(ctx, key, into, opts...)
 	}
+	for {
+		forgotten := k.forgotten.Load()
+		err := o.get(ctx, k, key, into, opts...)
+		// What was forgotten after the cache was read may have been about the object that it still had.
+		if k.forgotten.Load() == forgotten {
+			return err
+		}
+	}
+}
+
+func (o *Overlay) get(
+	ctx context.Context, k *ownKind, key client.ObjectKey, into client.Object, opts ...client.GetOption,
+) error {
 	var missing error
 	newest, found, err := k.Read(key, func() (client.Object, bool, error) {
 		err := o.cached.Get(ctx, key, into, opts...)
@@ -227,6 +252,20 @@ func (o *Overlay) List(ctx context.Context, list client.ObjectList, opts ...clie
 	if k == nil {
 		return o.cached.List(ctx, list, opts...)
 	}
+	for range mostLists {
+		forgotten := k.forgotten.Load()
+		err := o.list(ctx, k, list, opts...)
+		if err != nil || k.forgotten.Load() == forgotten { // as in Get
+			return err
+		}
+	}
+	return fmt.Errorf("objects were deleted during each of %d lists of %T in the cache", mostLists, list)
+}
+
+// mostLists bounds the lists of a kind whose objects are deleted all the time.
+const mostLists = 10
+
+func (o *Overlay) list(ctx context.Context, k *ownKind, list client.ObjectList, opts ...client.ListOption) error {
 	own := k.entries() // before the cache: an entry that is dropped by then is in the cache
 	if err := o.cached.List(ctx, list, opts...); err != nil {
 		return err

@@ -210,6 +210,60 @@ func TestOverlayTrustsTheWatch(t *testing.T) {
 	o.expect("after the watch", "a")
 }
 
+// during is a cache of which the watch delivers something right after each read.
+type during struct {
+	client.Reader
+	after func()
+}
+
+func (d during) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	defer d.after()
+	return d.Reader.Get(ctx, key, into, opts...)
+}
+
+func (d during) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	defer d.after()
+	return d.Reader.List(ctx, list, opts...)
+}
+
+// The watch may deliver the end of an object, upon which the overlay forgets it, between the read of the
+// cache and the question whether this process ended it.
+func TestOverlayAndTheWatchAtOnce(t *testing.T) {
+	for name, finalizers := range map[string][]string{"without a finalizer": nil, "the last finalizer is removed": {"f/f"}} {
+		for _, lists := range []bool{false, true} {
+			o := newOverlaid(t)
+			va := o.create(attachment("a", "n", finalizers...))
+			o.show()
+			if err := o.writer.Delete(t.Context(), va.DeepCopy()); err != nil {
+				t.Fatal(err)
+			}
+			if finalizers != nil {
+				now := &storagev1.VolumeAttachment{}
+				if err := o.server.Get(t.Context(), client.ObjectKeyFromObject(va), now); err != nil {
+					t.Fatal(err)
+				}
+				bare := now.DeepCopy()
+				bare.Finalizers = nil
+				if err := o.writer.Patch(t.Context(), bare, client.MergeFrom(now)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			shown := false
+			o.overlay = o.overlay.Over(during{o.cached, func() {
+				if !shown {
+					shown = true
+					o.show()
+				}
+			}})
+			if lists {
+				o.expect(name + ", listed")
+			} else if got := o.get("a"); got != nil {
+				t.Errorf("%s: read %+v", name, got)
+			}
+		}
+	}
+}
+
 // A kind that is not watched is as the cache has it, and an unknown index is an error.
 func TestOverlayOfOthers(t *testing.T) {
 	o := newOverlaid(t)

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,9 +18,9 @@ import (
 	"github.com/purser-csi/purser/internal/csispec"
 	intent "github.com/purser-csi/purser/internal/journal/rules"
 	"github.com/purser-csi/purser/internal/names"
-	"github.com/purser-csi/purser/internal/objects"
 	provision "github.com/purser-csi/purser/internal/provision/rules"
 	reclaim "github.com/purser-csi/purser/internal/reclaim/rules"
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 const driver = "csi.example"
@@ -196,20 +197,28 @@ func TestTrimChangesNoDecisionAboutVolumes(t *testing.T) {
 	}
 }
 
-// volumeVerdict returns the verdict about a volume as text, with the content of the actions.
+// volumeVerdict returns the verdict about a volume as text, with what the decision asks for, alone and
+// with another volume that has the handle.
 func volumeVerdict(pv, other *corev1.PersistentVolume) string {
-	s := reclaim.Snapshot{
-		Name: pv.Name, Volume: pv, Claim: reclaim.ClaimGone, Driver: reclaim.Driver{
-			Name: driver, Controller: map[csi.ControllerServiceCapability_RPC_Type]bool{csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME: true},
-		},
-		Class: &storagev1.StorageClass{Provisioner: driver, Parameters: map[string]string{
-			names.ParameterSecretName: "${pvc.name}", names.ParameterSecretNamespace: "${pvc.namespace}",
-		}},
+	var text strings.Builder
+	for _, others := range [][]*corev1.PersistentVolume{nil, {other}} {
+		s := reclaim.Snapshot{
+			Name: pv.Name, Volume: pv, IsLive: true, Driver: reclaim.Driver{
+				Name: driver, Controller: map[csi.ControllerServiceCapability_RPC_Type]bool{csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME: true},
+			},
+		}
+		_, v, err := verdict.Settle(s, reclaim.Decide, func(s reclaim.Snapshot, refs []verdict.Ref) (reclaim.Snapshot, error) {
+			for _, ref := range refs {
+				fmt.Fprint(&text, ref, " ")
+				s = s.With(ref, reclaim.Answer{Volumes: others, Class: &storagev1.StorageClass{Provisioner: driver, Parameters: map[string]string{
+					names.ParameterSecretName: "${pvc.name}", names.ParameterSecretNamespace: "${pvc.namespace}",
+				}}})
+			}
+			return s, nil
+		})
+		fmt.Fprintf(&text, "%T %+v %v ", v, v.Because(), err)
 	}
-	alone := reclaim.Decide(s)
-	s.SameHandle = []reclaim.SameHandle{{Volume: other, Claim: reclaim.ClaimGone}}
-	shared := reclaim.Decide(s)
-	return fmt.Sprintf("%T %+v %T %+v %s %s", alone, alone.Because(), shared, shared.Because(), objects.VolumeClass(pv), reclaim.ClassToRead(pv))
+	return text.String()
 }
 
 // Two decisions about a trimmed claim with a volume: no second volume is provisioned, and a volume

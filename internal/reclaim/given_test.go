@@ -71,7 +71,7 @@ func TestReleaseNotObserved(t *testing.T) {
 				objects = append(objects, c)
 			}
 			r := newRig(nil, objects...)
-			r.observedReleases.forget(tc.is)
+			r.memory.forget(tc.is.UID)
 			if tc.sees != nil {
 				r.sees(tc.sees)
 			}
@@ -87,7 +87,7 @@ func TestReleaseNotObserved(t *testing.T) {
 func TestReleaseInTheCacheBeforeItsEvent(t *testing.T) {
 	r := newRig(nil, releasedVolume())
 	pv := releasedVolume()
-	r.observedReleases.forget(pv)
+	r.memory.forget(pv.UID)
 	pv.Labels = map[string]string{"any": "change"}
 	if err := r.api.Update(t.Context(), pv); err != nil { // a newer version than the watch has shown
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestClaimNotInTheCache(t *testing.T) {
 		pv := releasedVolume(phase(corev1.VolumeFailed))
 		r := newRig(nil, pv, claim("c"))
 		if !shown {
-			r.Cached = newRig(nil, pv, claim("other")).api
+			r.Cached = over(newRig(nil, pv, claim("other")).api)
 		}
 		if again := r.run(t); again != want || len(r.driver.deleted) > 0 {
 			t.Errorf("shown %t: again in %s, called %d times", shown, again, len(r.driver.deleted))
@@ -150,7 +150,7 @@ func TestSameHandleIsReadLive(t *testing.T) {
 				objects = append(objects, now)
 			}
 			r := newRig(nil, objects...)
-			r.Cached = newRig(nil, releasedVolume(), other).api
+			r.Cached = over(newRig(nil, releasedVolume(), other).api)
 			if r.run(t); len(r.driver.deleted) != tc.want {
 				t.Errorf("called %d times, want %d; events %q", len(r.driver.deleted), tc.want, r.events)
 			}

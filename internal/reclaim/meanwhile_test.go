@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/names"
 	corereclaim "github.com/purser-csi/purser/internal/reclaim/rules"
 	"github.com/purser-csi/purser/internal/verdict"
@@ -22,7 +21,7 @@ import (
 // strict is an API server that notes which resource version each write is for, and has another one
 // if another client is writing.
 type strict struct {
-	client.Writer
+	client.Client
 	version string // of the object; it is patched into the next one
 	asked   []string
 }
@@ -71,7 +70,7 @@ func TestConcurrentWriteOfTheVolume(t *testing.T) {
 		want       []string
 	}{
 		{"no other writer", []string{names.FinalizerVolume}, "", "", false, []string{"patch any", "delete 71"}},
-		{"no other writer, and the watch is fast", []string{names.FinalizerVolume}, "", "", true, []string{"patch any", "delete any"}},
+		{"no other writer, and the watch is fast", []string{names.FinalizerVolume}, "", "", true, []string{"patch any", "delete 71"}},
 		{"before the patch", []string{names.FinalizerVolume}, "8", "", false, []string{"patch any", "delete 81"}},
 		{"before the deletion", []string{names.FinalizerVolume}, "", "9", false, []string{"patch any", "delete 71", "delete any"}},
 		{"we did, since the finalizer was not there", nil, "8", "", false, []string{"patch any", "delete 81"}},
@@ -79,12 +78,14 @@ func TestConcurrentWriteOfTheVolume(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "u", ResourceVersion: "7", Finalizers: tc.finalizers}}
 			server := &strict{version: cmp.Or(tc.at, "7")}
-			c := New(Config{Writer: server, Volumes: kube.NewOwnWrites[*corev1.PersistentVolume]()})
+			seen := pv.DeepCopy()
+			c := writing(seen, server)
 			if _, err := c.Apply(t.Context(), corereclaim.Snapshot{}, corereclaim.RemoveFinalizers{Volume: pv, Names: []string{names.FinalizerVolume}}); err != nil {
 				t.Fatal(err)
 			}
 			if tc.shown {
-				c.Volumes.Saw(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", ResourceVersion: server.version}})
+				seen.ResourceVersion = server.version
+				c.Cached.Saw(seen)
 			}
 			server.version = cmp.Or(tc.then, server.version)
 			if _, err := c.Apply(t.Context(), corereclaim.Snapshot{}, corereclaim.DeleteObject{Volume: pv}); err != nil {
@@ -110,8 +111,21 @@ func TestProtectedAsItWasSeen(t *testing.T) {
 	} {
 		pv := releasedVolume(phase(when), func(pv *corev1.PersistentVolume) { pv.ResourceVersion, pv.Finalizers = "7", nil })
 		server := &strict{version: "8"}
-		c := New(Config{Writer: server, Volumes: kube.NewOwnWrites[*corev1.PersistentVolume](), Driver: newRig(nil).Driver})
-		todo := c.Decide(corereclaim.Snapshot{Name: "pv", Volume: pv, Claim: corereclaim.ClaimGone, Driver: c.Driver}, now).(verdict.Do[corereclaim.Action])
+		c := writing(pv, server)
+		_, v, err := verdict.Settle(
+			corereclaim.Snapshot{Name: "pv", Volume: pv, Known: corereclaim.Known{ReleasedFrom: "c"}, Driver: c.Driver},
+			func(s corereclaim.Snapshot) verdict.Verdict[corereclaim.Action] { return c.Decide(s, now) },
+			func(s corereclaim.Snapshot, refs []verdict.Ref) (corereclaim.Snapshot, error) {
+				for _, ref := range refs {
+					s = s.With(ref, corereclaim.Answer{})
+				}
+				return s, nil
+			},
+		)
+		todo, ok := v.(verdict.Do[corereclaim.Action])
+		if !ok || err != nil {
+			t.Fatal(v, err)
+		}
 		if _, err := c.Apply(t.Context(), corereclaim.Snapshot{}, todo.Actions[0]); (err != nil) != want.err || !slices.Equal(server.asked, want.asked) {
 			t.Errorf("%s: asked %q, %v", when, server.asked, err)
 		}

@@ -87,7 +87,7 @@ func TestDeletedAsItIs(t *testing.T) {
 			t.Run(name+", "+c.row, func(t *testing.T) {
 				pv := releasedVolume(func(pv *corev1.PersistentVolume) { pv.Status.LastPhaseTransitionTime = when.finalizersRemoved })
 				r := newRig(nil, pv)
-				r.Cached = heldUp{r.Cached, pv}
+				r.Cached = over(heldUp{r.Cached, pv})
 				if r.driver.fail = when.fails; when.fails != nil {
 					r.run(t)
 				}

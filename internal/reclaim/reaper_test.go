@@ -82,8 +82,8 @@ func newReaperRig(forget bool, objects ...client.Object) *reaperRig {
 	}
 	measures := telemetry.NewMetrics(prometheus.NewRegistry(), func() int { return 0 })
 	r.reclaims = New(Config{
-		Cached: kube.SomeVolumes(r.api, r.Has), Live: kube.SomeVolumes(r.api, r.Has), AllVolumes: r.api, Writer: r.api,
-		Volumes: kube.NewOwnWrites[*corev1.PersistentVolume](), CSI: r.Client(), Calls: &csirpc.VolumeLocks{},
+		Cached: over(kube.SomeVolumes(r.api, r.Has)), Live: kube.SomeVolumes(r.api, r.Has), AllVolumes: r.api, Writer: r.api,
+		CSI: r.Client(), Calls: &csirpc.VolumeLocks{},
 		Driver: is, Timeout: time.Second, InFlight: measures.InFlight,
 		Settings: reconcile.Settings{
 			Backoff: reconcile.Backoff{First: time.Second, Most: time.Minute}, Clock: r.clock, Events: r, Decided: measures.Decisions,

@@ -106,7 +106,7 @@ func newRig(refuse error, objects ...client.Object) *rig {
 	measures := telemetry.NewMetrics(prometheus.NewRegistry(), func() int { return 0 })
 	r.Controller = New(Config{
 		Calls:  &csirpc.VolumeLocks{},
-		Cached: r.api, Live: live, Writer: r.api, Volumes: kube.NewOwnWrites[*corev1.PersistentVolume](), CSI: r.driver,
+		Cached: over(r.api), Live: live, Writer: r.api, CSI: r.driver,
 		Driver:  testDriver(),
 		Timeout: time.Second, InFlight: measures.InFlight,
 		Settings: reconcile.Settings{
@@ -120,6 +120,20 @@ func newRig(refuse error, objects ...client.Object) *rig {
 		}
 	}
 	return r
+}
+
+// over returns a cache over which no own writes are laid.
+func over(cached client.Reader) *kube.Overlay {
+	o := kube.NewOverlay(cached, clocktesting.NewFakeClock(now))
+	o.Index(Indexes(testDriver())...)
+	return o
+}
+
+// fed returns a cache over which own writes to volumes are laid, until the test says that it saw them.
+func fed(cached client.Reader) *kube.Overlay {
+	o := over(cached)
+	o.Fed(&corev1.PersistentVolume{})
+	return o
 }
 
 // sees has the watch show what became of a bound volume.
@@ -150,7 +164,7 @@ func (r *rig) run(t *testing.T) time.Duration {
 	return result.RequeueAfter
 }
 
-// finalizersRemoved is a volume of ours whose claim is gone, changed by edits.
+// releasedVolume is a volume of ours whose claim is gone, changed by edits.
 func releasedVolume(edits ...func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
 	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{

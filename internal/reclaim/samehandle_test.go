@@ -48,9 +48,9 @@ func TestSameHandleWithoutAWatch(t *testing.T) {
 	if err := r.api.Create(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
-	r.Cached = cached
+	r.Cached = fed(cached)
 	other.ResourceVersion = "1000000"
-	r.Volumes.Wrote(other)
+	r.Cached.Wrote(other)
 	if r.run(t); len(r.driver.deleted) > 0 || !strings.Contains(strings.Join(r.events, " "), `"same-handle"`) {
 		t.Errorf("called %d times, events %q", len(r.driver.deleted), r.events)
 	}
@@ -70,7 +70,7 @@ func TestSameHandleOfAnotherNode(t *testing.T) {
 	}
 	isHere := func(pv *corev1.PersistentVolume) bool { return pv.Name == "pv" }
 	r.AllVolumes = r.api
-	r.Live, r.Cached = kube.SomeVolumes(r.api, isHere), kube.SomeVolumes(r.api, isHere)
+	r.Live, r.Cached = kube.SomeVolumes(r.api, isHere), over(kube.SomeVolumes(r.api, isHere))
 	if r.run(t); len(r.driver.deleted) > 0 || !strings.Contains(strings.Join(r.events, " "), `"same-handle"`) {
 		t.Errorf("called %d times, events %q", len(r.driver.deleted), r.events)
 	}

@@ -17,8 +17,8 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/kube"
-	corereclaim "github.com/purser-csi/purser/internal/reclaim/rules"
 )
 
 // D-37: a new leader with a stale cache would delete a released volume although another
@@ -37,8 +37,8 @@ func TestSameHandleNotInTheCache(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(nil, releasedVolume(), tc.other)
-			r.Cached = newRig(nil, releasedVolume()).api
-			r.observedReleases.forget(releasedVolume())
+			r.Cached = over(newRig(nil, releasedVolume()).api)
+			r.memory.forget("u")
 			r.run(t)
 			if told := strings.Join(r.events, " "); len(r.driver.deleted) != tc.calls || !strings.Contains(told, tc.told) {
 				t.Errorf("called %d times, want %d; events %q", len(r.driver.deleted), tc.calls, told)
@@ -50,8 +50,8 @@ func TestSameHandleNotInTheCache(t *testing.T) {
 // D-16, D-37: it may be attached under that name.
 func TestAttachedSameHandleNotInTheCache(t *testing.T) {
 	r := newRig(nil, releasedVolume(), sameHandle())
-	r.Cached = newRig(nil, releasedVolume(), attachment("1", "same-handle")).api
-	r.observedReleases.forget(releasedVolume())
+	r.Cached = over(newRig(nil, releasedVolume(), attachment("1", "same-handle")).api)
+	r.memory.forget("u")
 	if again := r.run(t); again != 0 || len(r.driver.deleted) > 0 || !strings.Contains(strings.Join(r.events, " "), "still attached to node node-1") {
 		t.Errorf("again in %s, called %d times, events %q", again, len(r.driver.deleted), r.events)
 	}
@@ -61,7 +61,7 @@ func TestAttachedSameHandleNotInTheCache(t *testing.T) {
 // from a live list, although the cache does not have them.
 func TestSharingIsReadLive(t *testing.T) {
 	r := newRig(nil, sameHandle(phase(corev1.VolumeBound)))
-	r.Cached = newRig(nil).api
+	r.Cached = over(newRig(nil).api)
 	var have []string
 	all, err := r.Sharing(t.Context(), "h")
 	for _, pv := range all {
@@ -70,7 +70,7 @@ func TestSharingIsReadLive(t *testing.T) {
 	if err != nil || !slices.Equal(have, []string{"same-handle"}) {
 		t.Errorf("%q, %v", have, err)
 	}
-	r.Cached = newRig(nil, releasedVolume()).api // which is gone
+	r.Cached = over(newRig(nil, releasedVolume()).api) // which is gone
 	if all, err = r.Sharing(t.Context(), "h"); err != nil || len(all) != 1 {
 		t.Errorf("with one that is gone: %d, %v", len(all), err)
 	}
@@ -86,11 +86,11 @@ func TestSharingHasOwnWrites(t *testing.T) {
 			}
 			mine := sameHandle(phase(corev1.VolumePending))
 			err := c.Create(ctx, mine)
-			r.Volumes.Wrote(mine)
+			r.Cached.Wrote(mine)
 			return err
 		},
 	})
-	r.Cached = newRig(nil).api
+	r.Cached = fed(newRig(nil).api)
 	if all, err := r.Sharing(t.Context(), "h"); err != nil || len(all) != 1 {
 		t.Errorf("%d, %v", len(all), err)
 	}
@@ -185,7 +185,7 @@ func TestListFails(t *testing.T) {
 			return errors.New("busy")
 		},
 	})
-	r.observedReleases.forget(releasedVolume())
+	r.memory.forget("u")
 	if again := r.run(t); again == 0 || len(r.driver.deleted) > 0 {
 		t.Errorf("again in %s, called %d times", again, len(r.driver.deleted))
 	}
@@ -200,11 +200,15 @@ func TestVolumeSavedDuringTheList(t *testing.T) {
 		"kept": func(pv *corev1.PersistentVolume) {
 			pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 		},
-		"given to another claim": func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.Name = "other" },
+		"given to another claim": func(pv *corev1.PersistentVolume) {
+			pv.Spec.ClaimRef.Name, pv.Spec.ClaimRef.UID = "b", "b"
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(nil, releasedVolume())
-			r.observedReleases.forget(releasedVolume())
+			b := claim("c")
+			b.Name, b.UID = "b", "b"
+			r := newRig(nil, releasedVolume(), b)
+			r.memory.forget("u")
 			read := r.Live
 			r.Live = interceptor.NewClient(r.api.(client.WithWatch), interceptor.Funcs{
 				Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
@@ -219,8 +223,8 @@ func TestVolumeSavedDuringTheList(t *testing.T) {
 					return errors.Join(c.Update(ctx, pv), read.List(ctx, list, opts...))
 				},
 			})
-			if again := r.run(t); again == 0 || len(r.driver.deleted) > 0 {
-				t.Errorf("again in %s, called %d times", again, len(r.driver.deleted))
+			if r.run(t); len(r.driver.deleted) > 0 || len(r.events) > 0 {
+				t.Errorf("called %d times, events %q", len(r.driver.deleted), r.events)
 			}
 		})
 	}
@@ -236,7 +240,8 @@ func TestReleaseObservedTooLongAgo(t *testing.T) {
 	}
 }
 
-// D-37: another claim was given the volume after it was looked at, and before the call begins.
+// D-37: another claim was given the volume after it was looked at, and before the call begins. All
+// volumes are read again, and then those that are gone do not matter.
 func TestSameHandleWrittenBeforeTheCall(t *testing.T) {
 	for name, tc := range map[string]struct {
 		write bool
@@ -246,21 +251,31 @@ func TestSameHandleWrittenBeforeTheCall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(nil, releasedVolume())
-			s, err := r.Gather(t.Context(), "pv")
-			if err != nil || len(s.SameHandle) > 0 {
-				t.Fatal(s.SameHandle, err)
-			}
 			other := sameHandle(phase(corev1.VolumePending), func(pv *corev1.PersistentVolume) { pv.ResourceVersion = "" })
-			if tc.write {
-				if err := r.api.Create(t.Context(), other); err != nil {
-					t.Fatal(err)
+			locks := lastMinute{func() {
+				if tc.write {
+					if err := r.api.Create(t.Context(), other.DeepCopy()); client.IgnoreAlreadyExists(err) != nil {
+						t.Error(err)
+					}
 				}
+				r.Cached = over(newRig(nil, releasedVolume(), sameHandle()).api)
+			}}
+			r.caller = csirpc.NewCaller(csirpc.CallerConfig{Locks: locks, InFlight: r.InFlight, ReadSecret: kube.ReadSecret(r.Live)})
+			r.run(t)
+			if len(r.driver.deleted) != tc.calls || !slices.Equal(r.reads[:3], []string{"all", "/same-handle", "/pv"}) {
+				t.Errorf("called %d times, read %q, events %q", len(r.driver.deleted), r.reads, r.events)
 			}
-			r.Cached = newRig(nil, releasedVolume(), sameHandle()).api
-			end, err := r.Apply(t.Context(), s, corereclaim.DeleteVolume{Handle: "h"})
-			if len(r.driver.deleted) != tc.calls || (end == nil) != (tc.calls > 0) || err != nil {
-				t.Errorf("called %d times, then %v, %v", len(r.driver.deleted), end, err)
+			if refused := strings.Contains(strings.Join(r.events, " "), `"same-handle"`); refused != tc.write {
+				t.Errorf("events %q", r.events)
 			}
 		})
 	}
+}
+
+// lastMinute has something happen right before a call begins.
+type lastMinute struct{ happens func() }
+
+func (l lastMinute) Begin(string, string, string) (func(), error) {
+	l.happens()
+	return func() {}, nil
 }

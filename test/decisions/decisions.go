@@ -197,10 +197,16 @@ func (r run) claim(o *corev1.PersistentVolumeClaim) {
 func (r run) volume(o *corev1.PersistentVolume) {
 	s, err := protecting.GatherVolume(r.ctx, r.from.Cached, protecting.VolumeMemory{}, kube.KeyOf(o))
 	note(r, "protect volume", o, protection.DecideVolume(s, r.now), err)
-	reclaimed, err := reclaiming.Gather(r.ctx, r.from.Readers, o.Name, reclaiming.Memory{
-		Now: r.now, Driver: reclaim.Driver{Name: r.driver, Controller: capabilities},
-	})
-	note(r, "reclaim volume", o, reclaim.Decide(reclaimed), err)
+	reader := reclaiming.Reader{
+		Readers: r.from.Readers, Now: r.now, Driver: reclaim.Driver{Name: r.driver, Controller: capabilities},
+	}
+	reclaimed, err := reader.Gather(r.ctx, o.Name)
+	var decided reclaim.Verdict
+	if err == nil {
+		_, decided, err = verdict.Settle(reclaimed, reclaim.Decide,
+			func(s reclaim.Snapshot, refs []verdict.Ref) (reclaim.Snapshot, error) { return reader.Read(r.ctx, s, refs) })
+	}
+	note(r, "reclaim volume", o, decided, err)
 	r.binding("bind volume", o, binding.KeyOf(o))
 	if key, ok := attachment.KeyOfVolume(o); ok {
 		r.attaching("attach-detach volume", o, key)

@@ -20,6 +20,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -248,17 +249,19 @@ type nodeParts struct {
 
 func (w *nodeWorld) wire(ctx context.Context, mgr *fakeManager, driver csi.ControllerClient, have nodeParts) {
 	volumes, locks := kube.NewOwnWrites[*corev1.PersistentVolume](), &csirpc.VolumeLocks{}
+	own := kube.NewOverlay(have.cached, clock.RealClock{})
+	have.writer = own.Recording(have.writer)
 	rpcs := map[csi.ControllerServiceCapability_RPC_Type]bool{csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME: true}
 	reclaims := reclaiming.New(reclaiming.Config{
-		Cached: have.cached, Live: have.live, AllVolumes: have.all, Writer: have.writer, Volumes: volumes, CSI: driver, Calls: locks, Journal: have.record,
+		Cached: own, Live: have.live, AllVolumes: have.all, Writer: have.writer, CSI: driver, Calls: locks, Journal: have.record,
 		Driver: reclaim.Driver{Name: driverName, Controller: rpcs}, Timeout: callTimeout, Settings: settings(4), InFlight: measures.InFlight,
 	})
 	claims := provisioning.New(provisioning.Config{
-		Cached: have.cached, Live: have.live, Writer: have.writer, Volumes: volumes, Journal: have.record, CSI: driver, Calls: locks,
+		Cached: own, Live: have.live, Writer: have.writer, Volumes: volumes, Journal: have.record, CSI: driver, Calls: locks,
 		Driver:  provision.Driver{Name: driverName, Plugin: plugin, Controller: rpcs, HasTopology: !w.schedule.shared},
 		Options: have.options, Sharing: reclaims.Sharing, Timeout: callTimeout, Settings: settings(4), InFlight: measures.InFlight,
 	})
-	if err := errors.Join(claims.AddTo(ctx, mgr), reclaims.AddTo(ctx, mgr)); err != nil {
+	if err := errors.Join(follow(ctx, mgr, volumes), claims.AddTo(ctx, mgr), reclaims.AddTo(ctx, mgr)); err != nil {
 		panic(err)
 	}
 }

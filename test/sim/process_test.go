@@ -219,23 +219,38 @@ func (p *process) wire(mgr manager.Manager, have parts) {
 	if !p.world.mutant.strangers {
 		deleting = underWay
 	}
+	own := kube.NewOverlay(have.cached, p.world.clock)
+	writer := own.Recording(have.api)
+	if p.world.mutant.forgets {
+		writer = have.api
+	}
 	reclaims := reclaiming.New(reclaiming.Config{
-		Cached: have.cached, Live: have.api, Writer: have.api, Volumes: have.volumes, CSI: have.driver, Calls: deleting,
+		Cached: own, Live: have.api, Writer: writer, CSI: have.driver, Calls: deleting,
 		Driver: reclaim.Driver{Name: driverName, Controller: controller}, DropProtection: p.queue != nil, Journal: p.world.mutant.waits(have.entries),
 		Timeout: callTimeout, Settings: p.settings(4), InFlight: measures.InFlight,
 	})
 	var claims *provisioning.Controller
 	sources := p.protectSources(mgr, have, &claims)
 	claims = provisioning.New(provisioning.Config{
-		Cached: have.cached, Live: have.api, Writer: have.api, Volumes: have.volumes, Journal: have.entries, CSI: have.driver, Calls: underWay,
+		Cached: own, Live: have.api, Writer: writer, Volumes: have.volumes, Journal: have.entries, CSI: have.driver, Calls: underWay,
 		Driver:  provision.Driver{Name: driverName, Plugin: plugin, Controller: controller, HasTopology: p.world.work.nodes},
 		Options: provision.Options{NamePrefix: "pvc", NameUUIDLength: -1, Identity: fmt.Sprint("process-", p.number)}, HandedOver: p.attend(mgr),
 		Sharing: reclaims.Sharing, Sources: sources,
 		Timeout: callTimeout, Settings: p.settings(4), InFlight: measures.InFlight,
 	})
-	if err := errors.Join(claims.AddTo(p.ctx, mgr), reclaims.AddTo(p.ctx, mgr)); err != nil {
+	if err := errors.Join(follow(p.ctx, mgr, have.volumes), claims.AddTo(p.ctx, mgr), reclaims.AddTo(p.ctx, mgr)); err != nil {
 		panic(err)
 	}
+}
+
+// follow has the watch show the own writes of the controller that provisions.
+func follow(ctx context.Context, mgr manager.Manager, volumes *kube.OwnWrites[*corev1.PersistentVolume]) error {
+	informer, err := mgr.GetCache().GetInformer(ctx, &corev1.PersistentVolume{})
+	if err != nil {
+		return err
+	}
+	_, err = informer.AddEventHandler(volumes.Handler())
+	return err
 }
 
 // settings are those of the controllers of a process.

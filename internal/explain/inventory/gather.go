@@ -159,10 +159,16 @@ func (g gatherer) Provisioning(
 func (g gatherer) Reclaim(volume string, driver reclaim.Driver) (reclaim.Snapshot, []explain.Kind, error) {
 	return gather(g, g.with("driver "+driver.Name, reclaiming.Indexes(driver)...),
 		func(from kube.Readers) (reclaim.Snapshot, error) {
-			return reclaiming.Gather(context.Background(), from, volume, reclaiming.Memory{
-				Now:    g.cluster.Now,
-				Driver: driver,
-			})
+			reader := reclaiming.Reader{Readers: from, Now: g.cluster.Now, Driver: driver}
+			s, err := reader.Gather(context.Background(), volume)
+			if err != nil {
+				return s, err
+			}
+			s, _, err = verdict.Settle(s, reclaim.Decide,
+				func(s reclaim.Snapshot, refs []verdict.Ref) (reclaim.Snapshot, error) {
+					return reader.Read(context.Background(), s, refs)
+				})
+			return s, err
 		})
 }
 

@@ -2,7 +2,9 @@ package reclaim
 
 import (
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
@@ -11,9 +13,12 @@ import (
 
 	"github.com/purser-csi/purser/internal/csispec"
 	"github.com/purser-csi/purser/internal/names"
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 const driver = "csi.example"
+
+var releasedAt = time.Unix(10_000, 0)
 
 // world is a snapshot of a volume of ours that was seen to be released just now, changed by edits.
 func world(edits ...func(*Snapshot)) Snapshot {
@@ -29,10 +34,12 @@ func world(edits ...func(*Snapshot)) Snapshot {
 				ClaimRef:                      &corev1.ObjectReference{Namespace: "crew", Name: "logbook", UID: "c"},
 				PersistentVolumeSource:        corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: "h"}},
 			},
-			Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeReleased},
+			Status: corev1.PersistentVolumeStatus{
+				Phase: corev1.VolumeReleased, LastPhaseTransitionTime: &metav1.Time{Time: releasedAt},
+			},
 		},
-		Claim:  ClaimGone,
-		Fresh:  true,
+		Now:    releasedAt,
+		Known:  Known{ReleasedFrom: "c"},
 		Driver: Driver{Name: driver, Controller: map[csi.ControllerServiceCapability_RPC_Type]bool{csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME: true}},
 	}
 	for _, edit := range edits {
@@ -56,11 +63,46 @@ func reuse(how string) func(*Snapshot) {
 func deleting(s *Snapshot)    { s.Volume.DeletionTimestamp = new(metav1.Now()) }
 func noFinalizer(s *Snapshot) { s.Volume.Finalizers = nil }
 func noClaim(s *Snapshot)     { s.Volume.Spec.ClaimRef = nil }
-func late(s *Snapshot)        { s.Fresh = false }
+func live(s *Snapshot)        { s.IsLive = true }
 func static(s *Snapshot)      { s.Volume.Annotations = nil }
+
+// late has a process that did not observe the release.
+func late(s *Snapshot) {
+	live(s)
+	s.Known.ReleasedFrom = ""
+}
+
+// with has what was read for a reference.
+func with(what, name string, answer Answer) func(*Snapshot) {
+	return func(s *Snapshot) { *s = s.With(verdict.Ref{What: what, Name: name}, answer) }
+}
+
+func attached(s *Snapshot) {
+	s.Driver.Controller = map[csi.ControllerServiceCapability_RPC_Type]bool{
+		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME: true, csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME: true,
+	}
+	with(ReadAttachments, s.Name, Answer{Attached: []string{"n1"}})(s)
+}
+
+// decided returns the verdict about a snapshot around which there is nothing else. The volume, its claim
+// and the list of all volumes are not read for it.
+func decided(s Snapshot) Verdict {
+	for {
+		v := Decide(s)
+		asks, ok := v.(verdict.Read[Action])
+		if !ok || slices.Contains([]string{ReadVolume, ReadClaim, ReadAllVolumes}, asks.Refs[0].What) {
+			return v
+		}
+		for _, ref := range asks.Refs {
+			s = s.With(ref, Answer{})
+		}
+	}
+}
 
 func shape(v Verdict) string {
 	switch v := v.(type) {
+	case verdict.Read[Action]:
+		return "read " + v.Refs[0].String()
 	case nothing:
 		return "nothing " + string(v.Reason)
 	case wait:
@@ -98,7 +140,7 @@ func TestDecide(t *testing.T) {
 		{"D-31 retain without finalizer", world(policy(corev1.PersistentVolumeReclaimRetain), noFinalizer), "nothing VolumeKept"},
 		{"C-80 retain while bound", world(policy(corev1.PersistentVolumeReclaimRetain), phase(corev1.VolumeBound)), "RemoveFinalizerIfRetained then nothing VolumeKept"},
 		{"D-33 released, deleting, no finalizer: another process dealt with it", world(deleting, noFinalizer), "nothing VolumeAbandoned"},
-		{"D-34 available and deleting, claim reference removed", world(phase(corev1.VolumeAvailable), deleting, noClaim), all},
+		{"D-34 available and deleting, claim reference removed", world(phase(corev1.VolumeAvailable), deleting, noClaim, listed), all},
 		{"D-34 not deleting: it may be in use", world(phase(corev1.VolumeAvailable), noClaim), "nothing VolumeInUse"},
 		{"D-3 C-81 bound without finalizer gets one", world(phase(corev1.VolumeBound), noFinalizer), "AddFinalizer then nothing VolumeProtected"},
 		{"D-3 bound with finalizer", world(phase(corev1.VolumeBound)), "nothing VolumeInUse"},
@@ -108,10 +150,10 @@ func TestDecide(t *testing.T) {
 		{"8.14 a readable one, which no binder of ours served", world(reuse(names.ReuseAny)), "refuse ReuseKept"},
 		{"8.15 for the next claim of the name", world(reuse(names.ReuseSameName)), "refuse ReuseKept"},
 		{"8.25 for a claim elsewhere", world(reuse("other/d")), "refuse ReuseKept"},
-		{"8.14 not seen to be released", world(reuse(names.ReuseAny), late), "refuse ReuseKept"},
-		{"8.14 failed", world(reuse(names.ReuseAny), phase(corev1.VolumeFailed)), "refuse ReuseKept"},
+		{"8.14 not seen to be released", world(reuse(names.ReuseAny), late, proof(ClaimGone)), "refuse ReuseKept"},
+		{"8.14 failed", world(reuse(names.ReuseAny), phase(corev1.VolumeFailed), proof(ClaimGone)), "refuse ReuseKept"},
 		{"8.14 its PersistentVolume is deleted too", world(reuse(names.ReuseAny), deleting), "refuse ReuseKept"},
-		{"8.14 available, and its PersistentVolume is deleted", world(reuse(names.ReuseAny), phase(corev1.VolumeAvailable), deleting, noClaim), "refuse ReuseKept"},
+		{"8.14 available, and its PersistentVolume is deleted", world(reuse(names.ReuseAny), phase(corev1.VolumeAvailable), deleting, noClaim, live), "refuse ReuseKept"},
 		{"8.14 no finalizer is added to what is not deleted", world(reuse(names.ReuseAny), noFinalizer), "refuse ReuseKept"},
 		{"8.14 the policy Retain comes first", world(reuse(names.ReuseAny), policy(corev1.PersistentVolumeReclaimRetain)), "RemoveFinalizerIfRetained then nothing VolumeKept"},
 		{"8.14 one with an unknown name", world(func(s *Snapshot) { s.Volume.Annotations["purser/reuze"] = "any" }), "refuse ReuseInvalid"},
@@ -121,10 +163,10 @@ func TestDecide(t *testing.T) {
 		{"D-2 the same, kept", world(policy(corev1.PersistentVolumeReclaimRetain), func(s *Snapshot) { s.Volume.Spec.CSI.Driver = "other" }), "RemoveFinalizerIfRetained then nothing VolumeKept"},
 		{"D-14 driver cannot delete", world(func(s *Snapshot) { s.Driver.Controller = nil }), "refuse VolumeInvalid"},
 		{"protected by us as well", world(func(s *Snapshot) { s.Protector = true }), reclaimedUnprotected},
-		{"D-16 attached", world(func(s *Snapshot) { s.Attached = []string{"n1"} }), "wait VolumeAttached"},
+		{"D-16 attached", world(attached), "wait VolumeAttached"},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
-			if got := shape(Decide(tc.s)); got != tc.want {
+			if got := shape(decided(tc.s)); got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
 		})

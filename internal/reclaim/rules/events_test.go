@@ -15,7 +15,7 @@ func TestEventsAreUpstreams(t *testing.T) {
 	if got := verdict.Describe(failed.Reason); got.Event != "VolumeFailedDelete" || got.Severity != verdict.Warning || failed.Text() != `deleting volume "h": rpc error: code = Internal desc = disk is on fire` {
 		t.Errorf("EV-7: %+v %q", got, failed.Text())
 	}
-	attached := Decide(world(func(s *Snapshot) { s.Attached = []string{"n1"} })).Because()
+	attached := decided(world(attached)).Because()
 	if got := verdict.Describe(attached.Reason); got.Event != "VolumeDelete" || got.Severity != verdict.Normal ||
 		attached.Text() != "persistentvolume pv is still attached to node n1" {
 		t.Errorf("EV-8 C-112: %+v %q", got, attached.Text())

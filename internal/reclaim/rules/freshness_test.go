@@ -8,30 +8,46 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// I3: a volume is deleted by a cached object only right after this process has seen its release.
-func TestViewOf(t *testing.T) {
-	now := time.Unix(10_000, 0)
+// I3: a volume is deleted by a cached object only right after this process has observed its release.
+func TestCachedVolumeDecides(t *testing.T) {
 	releasedAgo := func(ago time.Duration) func(*Snapshot) {
-		return func(s *Snapshot) { s.Volume.Status.LastPhaseTransitionTime = &metav1.Time{Time: now.Add(-ago)} }
+		return func(s *Snapshot) { s.Volume.Status.LastPhaseTransitionTime = &metav1.Time{Time: s.Now.Add(-ago)} }
 	}
+	fresh := func(s *Snapshot) { s.Known = Known{} }
+	coming := func(s *Snapshot) { s.Known = Known{IsComing: true} }
+	const reads = "read PersistentVolume/pv"
 	for name, tc := range map[string]struct {
-		edits      []func(*Snapshot)
-		driver     string
-		sawRelease bool
-		want       View
+		edits []func(*Snapshot)
+		want  string
 	}{
-		"released right now, and seen":     {[]func(*Snapshot){releasedAgo(0)}, driver, true, ViewIsFresh},
-		"released right now, and not seen": {[]func(*Snapshot){releasedAgo(0)}, driver, false, ViewNeedsLive},
-		"released a while ago":             {[]func(*Snapshot){releasedAgo(time.Minute)}, driver, true, ViewNeedsLive},
-		"the API server does not say when": {nil, driver, true, ViewNeedsLive},
-		"a failed deletion":                {[]func(*Snapshot){phase(corev1.VolumeFailed), releasedAgo(0)}, driver, true, ViewNeedsLive},
-		"in use":                           {[]func(*Snapshot){phase(corev1.VolumeBound), releasedAgo(0)}, driver, false, ViewSuffices},
-		"of another driver":                {[]func(*Snapshot){releasedAgo(0)}, "other.example", true, ViewSuffices},
+		"released right now, and observed":     {[]func(*Snapshot){releasedAgo(0)}, reclaimed},
+		"released right now, and not observed": {[]func(*Snapshot){fresh}, reads},
+		"its event is still to come":           {[]func(*Snapshot){coming}, kept},
+		"its event came before the live read":  {[]func(*Snapshot){coming, live}, asks},
+		"released a while ago":                 {[]func(*Snapshot){releasedAgo(time.Minute)}, reads},
+		"the API server does not say when":     {[]func(*Snapshot){func(s *Snapshot) { s.Volume.Status.LastPhaseTransitionTime = nil }}, reads},
+		"given to another claim since":         {[]func(*Snapshot){func(s *Snapshot) { s.Volume.Spec.ClaimRef.UID = "b" }}, reads},
+		"a failed deletion":                    {[]func(*Snapshot){phase(corev1.VolumeFailed)}, reads},
+		"in use":                               {[]func(*Snapshot){phase(corev1.VolumeBound), fresh}, kept},
+		"of another driver":                    {[]func(*Snapshot){func(s *Snapshot) { s.Driver.Name = "other.example" }}, "nothing VolumeNotOurs"},
+		"in-tree, and not annotated":           {[]func(*Snapshot){static, func(s *Snapshot) { s.InTree = true }}, "nothing VolumeNotOurs"},
 	} {
-		pv := world(tc.edits...).Volume
-		if got := ViewOf(pv, tc.driver, tc.sawRelease, now); got != tc.want {
-			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		if got := shape(decided(world(tc.edits...))); got != tc.want {
+			t.Errorf("%s: %s, want %s", name, got, tc.want)
 		}
+	}
+}
+
+// D-33: a volume that this process has reclaimed is not abandoned.
+func TestReclaimedIsNotAbandoned(t *testing.T) {
+	for known, want := range map[Known]string{{Reclaimed: true}: "nothing VolumeGone", {}: "nothing VolumeAbandoned"} {
+		if got := shape(decided(world(deleting, noFinalizer, func(s *Snapshot) { s.Known = known }))); got != want {
+			t.Errorf("%+v: %s, want %s", known, got, want)
+		}
+	}
+	// H-18: a previous leader added the finalizer again.
+	if got := shape(decided(world(deleting, func(s *Snapshot) { s.Known.Reclaimed = true }))); got != reclaimed {
+		t.Errorf("with the finalizer: %s", got)
 	}
 }
 

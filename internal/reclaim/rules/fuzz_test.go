@@ -11,6 +11,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/csispec"
 	"github.com/purser-csi/purser/internal/names"
+	"github.com/purser-csi/purser/internal/verdict"
 	"github.com/purser-csi/purser/test/fuzzing"
 )
 
@@ -58,37 +59,54 @@ func FuzzReclaimDecide(f *testing.F) {
 		s := Snapshot{Name: "pv", Driver: world().Driver}
 		if in.Bool() {
 			s.Volume = in.volume()
-			s.Claim = Proof(in.Byte() % 4)
-			for range in.Byte() % 3 {
-				s.SameHandle = append(s.SameHandle, SameHandle{in.volume(), Proof(in.Byte() % 4)})
+			s.IsLive, s.Known.IsComing, s.Known.Reclaimed = in.Bool(), in.Bool(), in.Bool()
+			if ref := s.Volume.Spec.ClaimRef; ref != nil && in.Bool() {
+				s.Known.ReleasedFrom = ref.UID
 			}
-			if in.Bool() {
-				s.Class = &storagev1.StorageClass{Provisioner: driver, Parameters: in.Pairs()}
-			}
-			s.Fresh = in.Bool()
 			NeedsProof(s.Volume)
-			ClassToRead(s.Volume)
 			ProofOf(s.Volume, &corev1.PersistentVolumeClaim{})
 		}
-		v := Decide(s)
+		var gone, looked bool
+		s, v, err := verdict.Settle(s, Decide, func(s Snapshot, refs []verdict.Ref) (Snapshot, error) {
+			for _, ref := range refs {
+				var found Answer
+				switch ref.What {
+				case ReadVolume:
+					s.IsLive = true
+					continue
+				case ReadClaim:
+					if in.Bool() {
+						found.Claim = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{UID: types.UID(in.Text())}}
+					}
+					gone = gone || ref == claimRef(s.Volume) && ProofOf(s.Volume, found.Claim) == ClaimGone
+				case ReadClass:
+					found.Class = &storagev1.StorageClass{Provisioner: driver, Parameters: in.Pairs()}
+				case ReadSameHandle, ReadAllVolumes:
+					looked = looked || ref.What == ReadAllVolumes
+					for range in.Byte() % 3 {
+						found.Volumes = append(found.Volumes, in.volume())
+					}
+				}
+				s = s.With(ref, found)
+			}
+			return s, nil
+		})
+		if err != nil || v.Because().Reason == verdict.DecisionsEndless {
+			t.Fatalf("%v, %v", v, err)
+		}
 		fuzzing.Known(t, v)
 		d, acts := v.(do)
 		if !acts {
 			return
 		}
-		looked := s.Fresh
 		for _, a := range d.Actions {
-			if _, looks := a.(ListSameHandle); looks {
-				if looked = true; AfterList(s) != nil {
-					t.Errorf("looked in vain: %+v", s.Volume)
-				}
-			}
 			if a, deletes := a.(DeleteVolume); deletes {
 				if _, kept := s.Volume.Annotations[names.AnnReuse]; kept {
 					t.Errorf("8.14: deleted with the annotation %v", s.Volume.Annotations)
 				}
-				sure := s.Claim == ClaimGone || !namesClaim(s.Volume)
-				if !sure || !looked || a.Handle == "" {
+				observed := s.sawRelease()
+				sure := gone || observed && !s.IsLive || !namesClaim(s.Volume)
+				if !sure || !looked && !observed || a.Handle == "" {
 					t.Errorf("deleted %q: %+v", a.Handle, s.Volume)
 				}
 				fuzzing.Known(t, AfterDelete(a, csispec.Failure{Code: codes.Code(in.Byte()), Message: in.Text(), Secret: a.Secret}))

@@ -13,15 +13,15 @@ import (
 // with it its volume, until the claim is gone; then both go.
 func TestVolumeDeletedBeforeItsClaim(t *testing.T) {
 	pv := world(phase(corev1.VolumeBound), deleting)
-	for _, pv.Claim = range []Proof{NotRead, ClaimExists, ClaimGone} {
-		if got := shape(Decide(pv)); got != "nothing VolumeInUse" {
+	for _, claim := range []Proof{NotRead, ClaimExists, ClaimGone} {
+		if got := shape(decided(world(phase(corev1.VolumeBound), deleting, proof(claim)))); got != "nothing VolumeInUse" {
 			t.Errorf("C-103 before it is released: %s", got)
 		}
 	}
 	phase(corev1.VolumeReleased)(&pv)
-	v, ok := Decide(pv).(do)
+	v, ok := decided(pv).(do)
 	if !ok {
-		t.Fatalf("C-103 when it is gone: %s", shape(Decide(pv)))
+		t.Fatalf("C-103 when it is gone: %s", shape(decided(pv)))
 	}
 	if _, first := v.Actions[0].(DeleteVolume); !first {
 		t.Errorf("C-103: %s", shape(v))
@@ -32,9 +32,9 @@ func TestVolumeDeletedBeforeItsClaim(t *testing.T) {
 // that has a finalizer there has it to himself from then on, and no patch of ours crosses his write
 // (1.10).
 func TestObjectIsDeletedLast(t *testing.T) {
-	v, ok := Decide(world()).(do)
+	v, ok := decided(world()).(do)
 	if !ok || len(v.Actions) != 3 {
-		t.Fatalf("D-19: %s", shape(Decide(world())))
+		t.Fatalf("D-19: %s", shape(decided(world())))
 	}
 	_, volume := v.Actions[0].(DeleteVolume)
 	drop, second := v.Actions[1].(RemoveFinalizers)
@@ -48,14 +48,14 @@ func TestObjectIsDeletedLast(t *testing.T) {
 // finalizer again that was removed when it was released.
 func TestPolicyChangesAfterRelease(t *testing.T) {
 	kept := world(policy(corev1.PersistentVolumeReclaimRetain))
-	if got := shape(Decide(kept)); got != "RemoveFinalizerIfRetained then nothing VolumeKept" {
+	if got := shape(decided(kept)); got != "RemoveFinalizerIfRetained then nothing VolumeKept" {
 		t.Errorf("D-31: %s", got)
 	}
 	noFinalizer(&kept)
 	policy(corev1.PersistentVolumeReclaimDelete)(&kept)
-	v, ok := Decide(kept).(do)
+	v, ok := decided(kept).(do)
 	if !ok || len(v.Actions) != 4 {
-		t.Fatalf("D-32: %s", shape(Decide(kept)))
+		t.Fatalf("D-32: %s", shape(decided(kept)))
 	}
 	if _, first := v.Actions[0].(AddFinalizer); !first {
 		t.Errorf("D-32: %s", shape(v))
@@ -71,13 +71,13 @@ func TestVolumesOfAbsentDrivers(t *testing.T) {
 	} {
 		for _, p := range []corev1.PersistentVolumePhase{corev1.VolumeAvailable, corev1.VolumeBound, corev1.VolumeReleased, corev1.VolumeFailed} {
 			for _, state := range []func(*Snapshot){deleting, noClaim, policy(corev1.PersistentVolumeReclaimRetain)} {
-				if got := shape(Decide(world(by, phase(p), state))); got != "nothing VolumeNotOurs" {
+				if got := shape(decided(world(by, phase(p), state))); got != "nothing VolumeNotOurs" {
 					t.Errorf("D-36 %s: %s", p, got)
 				}
 			}
 		}
 	}
-	if got := shape(Decide(Snapshot{Name: "pv", Volume: &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}, Driver: Driver{Name: driver}})); got != "nothing VolumeNotOurs" {
+	if got := shape(decided(Snapshot{Name: "pv", Volume: &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}, Driver: Driver{Name: driver}})); got != "nothing VolumeNotOurs" {
 		t.Errorf("D-36 without a driver of ours: %s", got)
 	}
 }

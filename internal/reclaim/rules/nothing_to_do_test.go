@@ -13,15 +13,15 @@ import (
 func TestHasNothingToDo(t *testing.T) {
 	for _, p := range []corev1.PersistentVolumePhase{"", corev1.VolumePending, corev1.VolumeAvailable, corev1.VolumeBound, corev1.VolumeReleased, corev1.VolumeFailed} {
 		for _, what := range [][]func(*Snapshot){{}, {deleting}, {noFinalizer}, {noFinalizer, deleting}, {noClaim}, {noClaim, deleting}, {static}, {static, deleting}, {policy(corev1.PersistentVolumeReclaimRetain)}} {
-			var decided []string
+			var verdicts []string
 			idles, pv := true, world(append(what, phase(p))...).Volume
 			for _, claim := range []Proof{NotRead, ClaimExists, ClaimGone} {
-				got := shape(Decide(world(append(what, phase(p), proof(claim))...)))
-				decided = append(decided, got)
+				got := shape(decided(world(append(what, phase(p), proof(claim))...)))
+				verdicts = append(verdicts, got)
 				idles = idles && (got == "nothing VolumeInUse" || got == "nothing VolumeAbandoned")
 			}
 			if HasNothingToDo(pv) != idles {
-				t.Errorf("phase %q, %+v: rests is %t, and is decided %q", p, pv.ObjectMeta, HasNothingToDo(pv), decided)
+				t.Errorf("phase %q, %+v: rests is %t, and is decided %q", p, pv.ObjectMeta, HasNothingToDo(pv), verdicts)
 			}
 		}
 	}

@@ -24,10 +24,11 @@ func classWith(keysAndValues ...string) func(*Snapshot) {
 	return func(s *Snapshot) {
 		s.Volume.Spec.StorageClassName = "fast"
 		s.Volume.Spec.ClaimRef.Namespace, s.Volume.Spec.ClaimRef.Name = "crew", "logbook"
-		s.Class = &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: driver, Parameters: map[string]string{}}
+		class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: driver, Parameters: map[string]string{}}
 		for i := 0; i < len(keysAndValues); i += 2 {
-			s.Class.Parameters[keysAndValues[i]] = keysAndValues[i+1]
+			class.Parameters[keysAndValues[i]] = keysAndValues[i+1]
 		}
+		with(ReadClass, "fast", Answer{Class: class})(s)
 	}
 }
 
@@ -52,13 +53,13 @@ func TestDeletionSecret(t *testing.T) {
 		{"D-15 from the class", world(byClass), "crew/pv.logbook", ""},
 		{"D-15 O-32 from the class, its own for deletion", world(own), "m/d", ""},
 		{"D-15 the class is gone", world(), "/", ""},
-		{"D-15 the class is another driver's by now", world(byClass, func(s *Snapshot) { s.Class.Provisioner = "other" }), "/", ""},
-		{"D-15 U-47 #796 no claim reference", world(byClass, noClaim, deleting), "/", ""},
+		{"D-15 the class is another driver's by now", world(byClass, func(s *Snapshot) { s.class().Provisioner = "other" }), "/", ""},
+		{"D-15 U-47 #796 no claim reference", world(byClass, noClaim, deleting, listed), "/", ""},
 		{"H-17 a template that needs the claim: an event that says what to do", world(byAnnotation), "", "Set the annotations " + names.AnnDeletionSecretName},
 		{"H-17 it names class and parameter", world(byAnnotation), "", `StorageClass "fast" parameter ` + names.ParameterSecretName},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
-			v := Decide(tc.s)
+			v := decided(tc.s)
 			if tc.says != "" {
 				if shape(v) != "refuse VolumeInvalid" || !strings.Contains(v.Because().Text(), tc.says) {
 					t.Errorf("got %s: %s", shape(v), v.Because().Text())
@@ -76,19 +77,20 @@ func TestDeletionSecret(t *testing.T) {
 	}
 }
 
-func TestClassToRead(t *testing.T) {
+// D-15: the class is read only if the volume's annotations do not have the secret.
+func TestClassIsAskedFor(t *testing.T) {
 	classy := func(s *Snapshot) { s.Volume.Spec.StorageClassName = "fast" }
 	for _, tc := range []struct {
 		row  string
 		s    Snapshot
 		want string
 	}{
-		{"D-15 annotations absent", world(classy), "fast"},
-		{"AN-6 the older way to name it", world(classy, func(s *Snapshot) { s.Volume.Annotations[names.AnnBetaStorageClass] = "old" }), "old"},
-		{"D-15 annotations there", world(classy, annotated("", "")), ""},
-		{"no class", world(), ""},
+		{"D-15 annotations absent", world(classy), "read StorageClass/fast"},
+		{"AN-6 the older way to name it", world(classy, func(s *Snapshot) { s.Volume.Annotations[names.AnnBetaStorageClass] = "old" }), "read StorageClass/old"},
+		{"D-15 annotations there", world(classy, annotated("", "")), "read PersistentVolumes with the handle/h"},
+		{"no class", world(), "read PersistentVolumes with the handle/h"},
 	} {
-		if got := ClassToRead(tc.s.Volume); got != tc.want {
+		if got := shape(Decide(tc.s)); got != tc.want {
 			t.Errorf("%s: got %q, want %q", tc.row, got, tc.want)
 		}
 	}

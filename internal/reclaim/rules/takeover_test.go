@@ -8,13 +8,13 @@ import (
 // H-1: a volume that a call of the previous leader may create again is not deleted before that call
 // must have ended.
 func TestDeletionWaitsForPreviousLeaderCalls(t *testing.T) {
-	ends := time.Unix(1000, 0)
-	s := world(func(s *Snapshot) { s.CallsEnd, s.Now = ends, ends.Add(-time.Second) })
-	if v, ok := Decide(s).(wait); !ok || shape(v) != "wait WaitForPreviousLeaderCalls" || !v.Until.Equal(ends) {
+	ends := releasedAt.Add(2 * time.Second)
+	s := world(with(ReadCallsEnd, "pv", Answer{CallsEnd: ends}), func(s *Snapshot) { s.Now = ends.Add(-time.Second) })
+	if v, ok := decided(s).(wait); !ok || shape(v) != "wait WaitForPreviousLeaderCalls" || !v.Until.Equal(ends) {
 		t.Errorf("before: got %+v", v)
 	}
 	s.Now = ends
-	if got, want := shape(Decide(s)), shape(Decide(world())); got != want {
+	if got, want := shape(decided(s)), shape(decided(world())); got != want {
 		t.Errorf("afterwards: got %s, want %s", got, want)
 	}
 }

@@ -100,7 +100,7 @@ func standby(ctx context.Context, t *testing.T, server *apiserver.Server) *fakeM
 			Cached: v, Live: api, Writer: api, Volumes: volumes, Journal: record, Driver: rules.Driver{Name: driver}, Settings: settings,
 		}),
 		reclaim.New(reclaim.Config{
-			Cached: v, Live: api, Writer: api, Volumes: volumes, Driver: reclaiming.Driver{Name: driver}, Settings: settings,
+			Cached: kube.NewOverlay(v, clock.RealClock{}), Live: api, Writer: api, Driver: reclaiming.Driver{Name: driver}, Settings: settings,
 		}),
 	} {
 		try(t, c.AddTo(ctx, mgr))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/purser-csi/purser/internal/handoff"
 	"github.com/purser-csi/purser/internal/kube"
@@ -105,7 +106,7 @@ func (p *parts) reclaimConfig() reclaiming.Config {
 	settings := p.settings
 	settings.Workers = p.role.deleteWorkers()
 	return reclaiming.Config{
-		Writer: p.Writer, Volumes: p.volumes, Calls: p.role.Locks,
+		Writer: p.Writer, Calls: p.role.Locks,
 		Driver:    reclaim.Driver{Name: p.Driver.Name, Controller: p.Driver.Controller},
 		Deletions: telemetry.NewDeletions(p.Registry), Timeout: p.role.deleteTimeout(),
 		InFlight: p.measures.InFlight, Settings: settings,
@@ -123,6 +124,13 @@ func addReclaim(ctx context.Context, p *parts) error {
 func addProvision(ctx context.Context, p *parts) error {
 	given, err := p.receiveFromBinder()
 	if err != nil {
+		return err
+	}
+	informer, err := p.Manager.GetCache().GetInformer(ctx, &corev1.PersistentVolume{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return err
+	}
+	if _, err := informer.AddEventHandler(p.volumes.Handler()); err != nil {
 		return err
 	}
 	cached, live, _ := p.readers()

@@ -10,13 +10,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
-	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/names"
 	corereclaim "github.com/purser-csi/purser/internal/reclaim/rules"
 	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 // lagging is a cache that still has a volume as it was before our last write.
@@ -33,13 +36,21 @@ func (l lagging) Get(_ context.Context, _ client.ObjectKey, into client.Object, 
 // lastFinalizer is an API server where ours is the last finalizer: the answer has the resource
 // version of the object before.
 type lastFinalizer struct {
-	client.Writer
+	client.Client
 	err error
 }
 
 func (l lastFinalizer) Patch(_ context.Context, o client.Object, _ client.Patch, _ ...client.PatchOption) error {
 	o.SetFinalizers(nil)
 	return l.err
+}
+
+// writing returns a controller with a cache that has the volume and gets no news of it.
+func writing(pv *corev1.PersistentVolume, api client.Client) *Controller {
+	cached := fed(lagging{pv: pv})
+	return New(Config{
+		Settings: reconcile.Settings{Clock: clocktesting.NewFakeClock(now)}, Cached: cached, Writer: cached.Recording(api), Driver: testDriver(),
+	})
 }
 
 func TestLastFinalizerIsNotDroppedTwice(t *testing.T) {
@@ -49,8 +60,8 @@ func TestLastFinalizerIsNotDroppedTwice(t *testing.T) {
 			pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
 				Name: "pv", UID: "u", ResourceVersion: "7", DeletionTimestamp: &now, Finalizers: []string{names.FinalizerVolume},
 			}}
-			c := New(Config{Settings: reconcile.Settings{Clock: clocktesting.NewFakeClock(time.Now())}, Cached: lagging{pv: pv}, Writer: lastFinalizer{err: failed}, Volumes: kube.NewOwnWrites[*corev1.PersistentVolume]()})
-			c.Volumes.Handler().OnAdd(pv, false) // the watch is where the cache is
+			c := writing(pv, lastFinalizer{err: failed})
+			c.Cached.Saw(pv) // the watch is where the cache is
 			before, err := c.Gather(t.Context(), "pv")
 			if err != nil || before.Volume == nil {
 				t.Fatalf("before: %v, %v", before.Volume, err)
@@ -62,44 +73,25 @@ func TestLastFinalizerIsNotDroppedTwice(t *testing.T) {
 			if again := after.Volume != nil; err != nil || again != (failed != nil) {
 				t.Errorf("would be reclaimed again: %v (%v)", again, err)
 			}
-			c.finalizersRemoved.handler().OnDelete(pv)
-			if len(c.finalizersRemoved.volumes) > 0 {
-				t.Error("a volume that is gone is not forgotten")
-			}
+			forgets(t, c, pv)
 		})
 	}
 }
 
-// forgetful is a cache that loses the volume right after it was read.
-type forgetful struct {
-	lagging
-	gone func()
-}
-
-func (f forgetful) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
-	err := f.lagging.Get(ctx, key, into, options...)
-	f.gone()
-	return err
-}
-
-// The watch may show the volume gone between the read of the view and the question whether it is
-// dealt with.
-func TestLastFinalizerAndTheWatchAtOnce(t *testing.T) {
-	now := metav1.Now()
-	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
-		Name: "pv", UID: "u", ResourceVersion: "7", DeletionTimestamp: &now, Finalizers: []string{names.FinalizerVolume},
-	}}
-	c := New(Config{Settings: reconcile.Settings{Clock: clocktesting.NewFakeClock(time.Now())}, Volumes: kube.NewOwnWrites[*corev1.PersistentVolume]()})
-	c.finalizersRemoved.add(pv)
-	c.Cached = forgetful{lagging{pv: pv}, func() { c.finalizersRemoved.handler().OnDelete(pv) }}
-	if s, err := c.Gather(t.Context(), "pv"); err != nil || s.Volume != nil {
-		t.Errorf("would be reclaimed again: %v, %v", s.Volume, err)
+// forgets has the watch show that the volume is gone.
+func forgets(t *testing.T, c *Controller, pv *corev1.PersistentVolume) {
+	t.Helper()
+	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
+	defer q.ShutDown()
+	c.changes().Delete(t.Context(), event.TypedDeleteEvent[*corev1.PersistentVolume]{Object: pv}, q)
+	if len(c.memory.reclaimed)+len(c.memory.releasedFrom) > 0 {
+		t.Error("a volume that is gone is not forgotten")
 	}
 }
 
 // goneObject is an API server that answers a deletion.
 type goneObject struct {
-	client.Writer
+	client.Client
 	err error
 }
 
@@ -119,7 +111,7 @@ func TestDeletedObjectIsNotReclaimedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "u", ResourceVersion: "7"}}
-			c := New(Config{Settings: reconcile.Settings{Clock: clocktesting.NewFakeClock(time.Now())}, Cached: lagging{pv: pv}, Writer: goneObject{err: tc.err}, Volumes: kube.NewOwnWrites[*corev1.PersistentVolume]()})
+			c := writing(pv, goneObject{err: tc.err})
 			if _, err := c.Apply(t.Context(), corereclaim.Snapshot{}, corereclaim.DeleteObject{Volume: pv}); !errors.Is(err, tc.err) {
 				t.Fatalf("apply: %v", err)
 			}
@@ -127,10 +119,7 @@ func TestDeletedObjectIsNotReclaimedAgain(t *testing.T) {
 			if done := s.Volume == nil; err != nil || done != tc.done {
 				t.Errorf("dealt with: %t, want %t (%v)", done, tc.done, err)
 			}
-			c.finalizersRemoved.handler().OnDelete(pv)
-			if len(c.finalizersRemoved.volumes) > 0 {
-				t.Error("a volume that is gone is not forgotten")
-			}
+			forgets(t, c, pv)
 		})
 	}
 }
@@ -139,45 +128,66 @@ func TestDeletedObjectIsNotReclaimedAgain(t *testing.T) {
 // after we let it go. What is as old as our answer is an old view; what is newer must not be left
 // with a finalizer of ours for ever.
 func TestAFinalizerThatComesAgain(t *testing.T) {
-	now := metav1.Now()
+	deleted := metav1.Now()
 	ours, none := []string{names.FinalizerVolume}, []string(nil)
 	for name, tc := range map[string]struct {
 		version    string
 		finalizers []string
 		deleting   *metav1.Time
+		before     *metav1.Time // of the volume that we let go
 		again      bool
 	}{
-		"from before our answer":             {"7", ours, nil, false},
-		"in the answer to the last one":      {"8", ours, &now, false},
-		"added again":                        {"9", ours, nil, true},
-		"added again, and deleted":           {"10", ours, &now, true},
-		"newer, with another finalizer only": {"9", none, &now, false},
+		"from before our answer":             {"7", ours, nil, nil, false},
+		"in the answer to the last one":      {"8", ours, &deleted, &deleted, false},
+		"added again":                        {"9", ours, nil, nil, true},
+		"added again, and deleted":           {"10", ours, &deleted, nil, true},
+		"newer, with another finalizer only": {"9", none, &deleted, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(nil, releasedVolume())
 			pv := releasedVolume(func(pv *corev1.PersistentVolume) {
 				pv.ResourceVersion, pv.Finalizers, pv.DeletionTimestamp = tc.version, tc.finalizers, tc.deleting
 			})
-			r.finalizersRemoved.add(pv)
-			r.finalizersRemoved.was(pv, "8")
-			r.finalizersRemoved.deleting(pv)
-			r.Cached = lagging{Reader: r.Cached, pv: pv}
+			r.Cached = fed(lagging{Reader: r.api, pv: pv})
+			answer := pv.DeepCopy()
+			answer.ResourceVersion, answer.Finalizers, answer.DeletionTimestamp = "8", none, tc.before
+			r.Writer = r.Cached.Recording(answering{answer: answer})
+			for _, a := range []corereclaim.Action{corereclaim.RemoveFinalizers{Volume: answer, Names: ours}, corereclaim.DeleteObject{Volume: answer}} {
+				if _, err := r.Apply(t.Context(), corereclaim.Snapshot{}, a); err != nil {
+					t.Fatal(err)
+				}
+			}
 			s, err := r.Gather(t.Context(), "pv")
-			if again := s.Volume != nil; err != nil || again != tc.again {
-				t.Errorf("dealt with again: %t (%v)", again, err)
+			v := r.Decide(s, now)
+			_, rests := v.(verdict.Nothing[corereclaim.Action])
+			if rests == tc.again || err != nil {
+				t.Errorf("dealt with again: %t: %+v (%v)", !rests, v, err)
 			}
 		})
 	}
 }
+
+// answering is an API server with one answer to each patch.
+type answering struct {
+	client.Client
+	answer *corev1.PersistentVolume
+}
+
+func (a answering) Patch(_ context.Context, o client.Object, _ client.Patch, _ ...client.PatchOption) error {
+	a.answer.DeepCopyInto(o.(*corev1.PersistentVolume))
+	return nil
+}
+
+func (answering) Delete(context.Context, client.Object, ...client.DeleteOption) error { return nil }
 
 // No deletion comes through the watch for an object that was gone before: it must be forgotten at
 // once.
 func TestObjectThatWasGoneIsForgotten(t *testing.T) {
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "u"}}
 	missing := apierrors.NewNotFound(corev1.Resource("persistentvolumes"), "pv")
-	c := New(Config{Writer: goneObject{err: missing}, Volumes: kube.NewOwnWrites[*corev1.PersistentVolume]()})
-	if _, err := c.Apply(t.Context(), corereclaim.Snapshot{}, corereclaim.DeleteObject{Volume: pv}); err != nil || len(c.finalizersRemoved.volumes) > 0 {
-		t.Errorf("remembered: %v (%v)", c.finalizersRemoved.volumes, err)
+	c := writing(pv, goneObject{err: missing})
+	if _, err := c.Apply(t.Context(), corereclaim.Snapshot{}, corereclaim.DeleteObject{Volume: pv}); err != nil || len(c.memory.reclaimed) > 0 {
+		t.Errorf("remembered: %v (%v)", c.memory.reclaimed, err)
 	}
 }
 
@@ -215,27 +225,6 @@ func TestVolumeThatIsGoneIsNotProtected(t *testing.T) {
 	}
 }
 
-// U-7: the end of a volume takes what we wrote to it out of memory before it takes the note that it
-// is dealt with. What is left of it in between would be a released volume without our finalizer.
-func TestHandlersRunInOrder(t *testing.T) {
-	pv := releasedVolume(func(pv *corev1.PersistentVolume) { pv.ResourceVersion = "7" })
-	c := New(Config{Settings: reconcile.Settings{Clock: clocktesting.NewFakeClock(time.Now())}, Cached: newRig(nil).api, Volumes: kube.NewOwnWrites[*corev1.PersistentVolume]()})
-	none := func() (*corev1.PersistentVolume, bool, error) { return nil, false, nil }
-	written := pv.DeepCopy()
-	written.ResourceVersion, written.Finalizers = "8", nil
-	c.Volumes.Wrote(written)
-	c.finalizersRemoved.deleting(pv)
-	watch := c.volumeHandlers()
-	watch[0].OnDelete(pv)
-	if _, found, err := c.Volumes.Read(client.ObjectKeyFromObject(pv), none); found || err != nil || c.finalizersRemoved.before("pv").UID != pv.UID {
-		t.Errorf("in between: in memory %t, %v; %+v", found, err, c.finalizersRemoved.volumes)
-	}
-	watch.OnDelete(pv)
-	if s, err := c.Gather(t.Context(), "pv"); err != nil || s.Volume != nil || len(c.finalizersRemoved.volumes) > 0 {
-		t.Errorf("afterwards: %v, %v", s.Volume, err)
-	}
-}
-
 // D-33, H-20: for a volume that is deleted without our finalizer an event has its handle, unless
 // this process has reclaimed it.
 func TestAbandonedVolumeIsReported(t *testing.T) {
@@ -243,20 +232,16 @@ func TestAbandonedVolumeIsReported(t *testing.T) {
 		pv.DeletionTimestamp, pv.Finalizers = new(metav1.Now()), []string{names.FinalizerPVProtection}
 	})
 	for name, tc := range map[string]struct {
-		did  func(*finalizersRemoved)
+		did  types.UID // what this process has reclaimed
 		told bool
 	}{
-		"not dealt with":            {func(*finalizersRemoved) {}, true},
-		"we took our finalizer":     {func(r *finalizersRemoved) { r.add(going) }, false},
-		"we deleted it":             {func(r *finalizersRemoved) { r.deleting(going) }, false},
-		"we did, and got no answer": {func(r *finalizersRemoved) { r.add(going); r.markUncertain(going) }, false},
-		"it was another one": {func(r *finalizersRemoved) {
-			r.add(releasedVolume(func(pv *corev1.PersistentVolume) { pv.UID = "former" }))
-		}, true},
+		"not dealt with":     {"", true},
+		"we dealt with it":   {going.UID, false},
+		"it was another one": {"former", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(nil, going.DeepCopy())
-			tc.did(r.finalizersRemoved)
+			r.memory.reclaims(tc.did)
 			if got := r.isLost(going); got != tc.told {
 				t.Errorf("enqueues: %t", got)
 			}
@@ -283,7 +268,8 @@ func (u unanswered) Delete(ctx context.Context, o client.Object, opts ...client.
 // deletionTimestamp. There is no event about an abandoned volume, since this process deleted it.
 func TestDeletionWithoutAResponse(t *testing.T) {
 	r := newRig(nil, releasedVolume())
-	r.Writer, r.Cached = unanswered{r.api}, heldUp{r.Cached, releasedVolume()}
+	r.Cached = fed(heldUp{r.api, releasedVolume()})
+	r.Writer = r.Cached.Recording(unanswered{r.api})
 	for range 2 {
 		r.run(t)
 		r.Settings.Clock.(*clocktesting.FakeClock).Step(time.Minute)
