@@ -204,7 +204,9 @@ func (r run) volume(o *corev1.PersistentVolume) {
 	var decided reclaim.Verdict
 	if err == nil {
 		_, decided, err = verdict.Settle(reclaimed, reclaim.Decide,
-			func(s reclaim.Snapshot, refs []verdict.Ref) (reclaim.Snapshot, error) { return reader.Read(r.ctx, s, refs) })
+			func(s reclaim.Snapshot, refs []verdict.Ref) (reclaim.Snapshot, error) {
+				return reader.Read(r.ctx, s, refs)
+			})
 	}
 	note(r, "reclaim volume", o, decided, err)
 	r.binding("bind volume", o, binding.KeyOf(o))
