@@ -27,9 +27,10 @@ type Config struct {
 	Root    string // root directory, as a kubelet's --root-dir
 	Runtime mounting.Runtime
 
-	Cached client.Reader // the informer cache; it may have other nodes' pods as well
+	// Cached is the informer cache with own writes; it may have other nodes' pods as well.
+	Cached *kube.Overlay
 	Live   client.Reader // the API server, for secrets and for pods that the first list does not show
-	Writer client.Client
+	Writer client.Client // whose writes Cached has
 
 	Timeout   time.Duration // of one call to a driver
 	PerDriver int           // volumes of one driver that are worked on at once
@@ -72,10 +73,6 @@ type Agent struct {
 	teller   *reconcile.Teller // events about pods
 	finished kube.EndedObjects // pods that the agent has deleted
 
-	nodes    *kube.OwnWrites[*corev1.Node]
-	csiNodes *kube.OwnWrites[*storagev1.CSINode]
-	claims   *kube.OwnWrites[*corev1.PersistentVolumeClaim]
-
 	mu      sync.Mutex
 	volumes queue    // nil before the start
 	pods    podQueue // nil before the start
@@ -87,8 +84,6 @@ func New(cfg Config) *Agent {
 	a := &Agent{
 		Config: cfg, layout: mounting.Layout{Root: cfg.Root},
 		teller: reconcile.NewTeller(cfg.Events, cfg.Clock),
-		nodes:  kube.NewOwnWrites[*corev1.Node](), csiNodes: kube.NewOwnWrites[*storagev1.CSINode](),
-		claims: kube.NewOwnWrites[*corev1.PersistentVolumeClaim](),
 	}
 	a.records = newRecords()
 	a.drivers = newDrivers(a)
@@ -118,15 +113,19 @@ func (a *Agent) loop() *reconcile.Loop[mounting.Key, mounting.Snapshot, mounting
 
 // AddTo registers the agent with a manager.
 func (a *Agent) AddTo(ctx context.Context, mgr manager.Manager) error {
+	cache := mgr.GetCache()
+	written := []client.Object{&corev1.Node{}, &storagev1.CSINode{}, &corev1.PersistentVolumeClaim{}}
+	if err := a.Cached.Watch(ctx, cache, written...); err != nil {
+		return err
+	}
 	kinds := []client.Object{
 		&corev1.Pod{}, &corev1.Node{}, &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{},
 		&storagev1.CSIDriver{},
 		&storagev1.VolumeAttachment{}, &storagev1.CSINode{},
 	}
-	if err := kube.Prewarm(ctx, mgr.GetCache(), kinds...); err != nil {
+	if err := kube.Prewarm(ctx, cache, kinds...); err != nil {
 		return err
 	}
-	cache := mgr.GetCache()
 	err := reconcile.Register(mgr, reconcile.Registration[mounting.Key]{
 		Name: NameVolumes, Workers: a.Workers,
 		// A driver that hangs does not take the workers of the others.
@@ -182,9 +181,8 @@ func (a *Agent) enqueue(key mounting.Key) {
 	}
 }
 
-// Decide implements reconcile.Task. It notes which volumes are to be reported in use.
+// Decide implements reconcile.Task.
 func (a *Agent) Decide(s mounting.Snapshot, now time.Time) mounting.Verdict {
-	a.inUse.want(s)
 	return mounting.Decide(s, now)
 }
 

@@ -17,8 +17,9 @@ import (
 // Apply implements reconcile.Task.
 func (a *Agent) Apply(ctx context.Context, s mounting.Snapshot, action mounting.Action) (mounting.Verdict, error) {
 	switch act := action.(type) {
-	case mounting.ConfirmGone:
-		return a.confirmGone(ctx, act)
+	case mounting.NoteInUse:
+		a.inUse.want(s.Key, act.Wanted)
+		return nil, nil
 	case mounting.Stage:
 		failure := a.stage(ctx, s, act.Use)
 		a.noteExhausted(s.Key, failure)

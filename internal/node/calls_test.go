@@ -115,7 +115,7 @@ func TestReportBeforeCalls(t *testing.T) {
 
 // 5.10: a pod that the API server had at the first question is read again: it may end without ever
 // being in the cache.
-func TestConfirmGone(t *testing.T) {
+func TestPodIsAlive(t *testing.T) {
 	pod, _, _ := one("a")
 	for row, tc := range map[string]struct {
 		then  func(*api) // after the first question
@@ -143,20 +143,17 @@ func TestConfirmGone(t *testing.T) {
 		server := newAPI(pod.DeepCopy())
 		a, _ := newAgent(t) // its cache is empty
 		a.Live = server
-		act := mounting.ConfirmGone{Publication: mounting.Publication{ID: idOf("a")}}
-		end, err := a.confirmGone(t.Context(), act)
-		if err != nil || (end != nil) != tc.first {
-			t.Errorf("%s: %v, %v", row, end, err)
-		}
-		if wait, ok := end.(verdict.Wait[mounting.Action]); ok && wait.Until.IsZero() {
-			t.Errorf("%s: no requeue", row)
+		ref := verdict.Ref{What: mounting.RefPod, Name: string(pod.UID)}
+		s, err := a.Read(t.Context(), mounting.Snapshot{}, []verdict.Ref{ref})
+		if err != nil || s.Alive[pod.UID] != tc.first {
+			t.Errorf("%s: %v, %v", row, s.Alive, err)
 		}
 		tc.then(server)
 		before, _ := server.counts()
-		end, err = a.confirmGone(t.Context(), act)
+		s, err = a.Read(t.Context(), mounting.Snapshot{}, []verdict.Ref{ref})
 		after, _ := server.counts()
-		if err != nil || (end != nil) != tc.alive || after-before != tc.reads {
-			t.Errorf("%s: then %v, %v, %d reads", row, end, err, after-before)
+		if err != nil || s.Alive[pod.UID] != tc.alive || after-before != tc.reads {
+			t.Errorf("%s: then %v, %v, %d reads", row, s.Alive, err, after-before)
 		}
 	}
 }

@@ -3,8 +3,8 @@ package node
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,20 +23,21 @@ type livePods struct {
 	byUID map[types.UID]types.NamespacedName // nil before the list
 }
 
-// confirmAgain is the pause before a pod is read again that the cache still does not show. Usually
-// the pod's event comes first.
-const confirmAgain = 10 * time.Second
-
-// confirmGone ends the run if the API server has the pod: the cache has it soon, and its event
-// enqueues the volume.
-func (a *Agent) confirmGone(ctx context.Context, act mounting.ConfirmGone) (mounting.Verdict, error) {
-	alive, err := a.isAlive(ctx, act.Pod)
-	if err != nil || !alive {
-		return nil, err
+// Read implements reconcile.Reader: whether the API server has pods.
+func (a *Agent) Read(ctx context.Context, s mounting.Snapshot, refs []verdict.Ref) (mounting.Snapshot, error) {
+	alive := maps.Clone(s.Alive)
+	if alive == nil {
+		alive = map[types.UID]bool{}
 	}
-	return verdict.Wait[mounting.Action]{Until: a.Clock.Now().Add(confirmAgain), Finding: verdict.Because(
-		verdict.MountPodSeen, "the API server has pod %s, which the cache does not show yet", act.Pod,
-	)}, nil
+	for _, ref := range refs {
+		is, err := a.isAlive(ctx, types.UID(ref.Name))
+		if err != nil {
+			return s, err
+		}
+		alive[types.UID(ref.Name)] = is
+	}
+	s.Alive = alive
+	return s, nil
 }
 
 // isAlive reports whether the API server has the pod, with volumes that must stay mounted.

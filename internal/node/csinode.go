@@ -137,7 +137,6 @@ func (a *Agent) annotate(
 	if err := a.Writer.Patch(ctx, changed, client.RawPatch(types.MergePatchType, raw)); err != nil {
 		return fmt.Errorf("write the driver's id of node %s: %w", node.Name, err)
 	}
-	a.nodes.Wrote(changed)
 	return nil
 }
 
@@ -169,7 +168,6 @@ func (a *Agent) editCSINode(ctx context.Context, node *corev1.Node, edit func(*s
 	if err := a.Writer.Update(ctx, have); err != nil {
 		return fmt.Errorf("write CSINode %s: %w", a.Node, err)
 	}
-	a.csiNodes.Wrote(have)
 	return nil
 }
 
@@ -184,9 +182,6 @@ func (a *Agent) createCSINode(
 	err := a.Writer.Create(ctx, made)
 	if apierrors.IsAlreadyExists(err) {
 		return apierrors.NewConflict(storagev1.Resource("csinodes"), a.Node, err)
-	}
-	if err == nil {
-		a.csiNodes.Wrote(made)
 	}
 	return err
 }

@@ -118,13 +118,13 @@ func (u *csiNodeUpdater) restore(ctx context.Context) error {
 	return err
 }
 
-// registration reads what the informer cache and own writes have of Node and CSINode.
+// registration reads Node and CSINode.
 func (u *csiNodeUpdater) registration(ctx context.Context) (state mounting.Registration, err error) {
 	key := types.NamespacedName{Name: u.Node}
-	if state.Node, err = kube.ReadOwn(ctx, u.Cached, u.nodes, key, &corev1.Node{}); err != nil {
+	if state.Node, err = kube.Get(ctx, u.Cached, key, &corev1.Node{}); err != nil {
 		return state, err
 	}
-	if state.CSINode, err = kube.ReadOwn(ctx, u.Cached, u.csiNodes, key, &storagev1.CSINode{}); err != nil {
+	if state.CSINode, err = kube.Get(ctx, u.Cached, key, &storagev1.CSINode{}); err != nil {
 		return state, err
 	}
 	state.Written = map[string]types.UID{}

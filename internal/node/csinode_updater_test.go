@@ -73,7 +73,7 @@ func TestRegistrationIsRestored(t *testing.T) {
 	gone := func() { // as the watch delivers it
 		csiNode := csiNodeOf(t, server)
 		must(server.Delete(t.Context(), csiNode))
-		a.csiNodes.Gone(csiNode)
+		a.Cached.Gone(csiNode)
 	}
 	gone()
 	restore()
@@ -86,7 +86,7 @@ func TestRegistrationIsRestored(t *testing.T) {
 		Spec:       storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: "given"}, {Name: "gone"}, {Name: driverName, NodeID: "old"}}},
 	}))
 	must(server.Delete(t.Context(), theNode()))
-	a.nodes.Gone(theNode())
+	a.Cached.Gone(theNode())
 	restore() // without a Node nothing is written
 	if got := csiNodeOf(t, server); driversOf(got) != driverName+" given gone" {
 		t.Errorf("without a Node: %+v", got)

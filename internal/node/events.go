@@ -48,9 +48,7 @@ func (a *Agent) claimChanges() handler.TypedEventHandler[*corev1.PersistentVolum
 	return reconcile.OnChange(func(ctx context.Context, c reconcile.Change[*corev1.PersistentVolumeClaim], q queue) {
 		claim := c.Object()
 		if c.IsDeleted() {
-			a.claims.Gone(claim)
-		} else {
-			a.claims.Saw(claim)
+			a.Cached.Gone(claim) // before keys are enqueued: the overlay's own handler may run later
 		}
 		a.addClaim(ctx, claim.Namespace, claim.Name, q)
 	})
@@ -108,10 +106,9 @@ func (a *Agent) nodeChanges() handler.TypedEventHandler[*corev1.Node, mounting.K
 			return
 		}
 		if c.IsDeleted() {
-			a.nodes.Gone(node)
+			a.Cached.Gone(node)
 			return
 		}
-		a.nodes.Saw(node)
 		a.drivers.nodeChanged()
 		if c.IsCreated() {
 			a.inUse.changed() // a Node that was created again lists no volumes
@@ -139,9 +136,7 @@ func (a *Agent) csiNodeChanges() handler.TypedEventHandler[*storagev1.CSINode, m
 			return
 		}
 		if c.IsDeleted() {
-			a.csiNodes.Gone(csiNode)
-		} else {
-			a.csiNodes.Saw(csiNode)
+			a.Cached.Gone(csiNode)
 		}
 		a.csiNode.changed()
 	})

@@ -86,7 +86,6 @@ func (a *Agent) noteExpansion(
 	if err != nil {
 		return claim, fmt.Errorf("write the status of claim %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
-	a.claims.Wrote(changed)
 	return changed, nil
 }
 

@@ -47,7 +47,7 @@ func keyOfVolume(pv *corev1.PersistentVolume) mounting.Key {
 func (a *Agent) Gather(ctx context.Context, key mounting.Key) (mounting.Snapshot, error) {
 	s := mounting.Snapshot{
 		Key: key, Record: a.records.get(key), Failed: a.records.failures(key), Driver: a.drivers.get(key.Driver),
-		Node: mounting.Node{Name: a.Node},
+		Node: mounting.Node{Name: a.Node}, InUse: a.inUse.isWanted(key),
 	}
 	var err error
 	if s.Uses, err = a.uses(ctx, key); err != nil {
@@ -65,7 +65,7 @@ func (a *Agent) Gather(ctx context.Context, key mounting.Key) (mounting.Snapshot
 }
 
 func (a *Agent) gatherNode(ctx context.Context, s *mounting.Snapshot) error {
-	node, err := kube.ReadOwn(ctx, a.Cached, a.nodes, types.NamespacedName{Name: a.Node}, &corev1.Node{})
+	node, err := kube.Get(ctx, a.Cached, types.NamespacedName{Name: a.Node}, &corev1.Node{})
 	if err != nil || node == nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (a *Agent) objects(ctx context.Context) mounting.Objects {
 	return mounting.Objects{
 		Claim: func(namespace, name string) *corev1.PersistentVolumeClaim {
 			key := types.NamespacedName{Namespace: namespace, Name: name}
-			claim, err := kube.ReadOwn(ctx, a.Cached, a.claims, key, &corev1.PersistentVolumeClaim{})
+			claim, err := kube.Get(ctx, a.Cached, key, &corev1.PersistentVolumeClaim{})
 			if err != nil {
 				return nil
 			}

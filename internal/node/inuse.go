@@ -49,22 +49,21 @@ func (u *inUse) isReported(name corev1.UniqueVolumeName) bool {
 }
 
 // want notes whether a volume that needs an attachment is wanted by a pod.
-func (u *inUse) want(s mounting.Snapshot) {
-	if s.Key.IsInline() {
-		return
-	}
+func (u *inUse) want(key mounting.Key, wanted bool) {
 	u.mu.Lock()
-	before := u.wanted[s.Key]
-	now := len(s.Uses) > 0 && mounting.NeedsAttach(s.Info)
-	if now {
-		u.wanted[s.Key] = true
+	if wanted {
+		u.wanted[key] = true
 	} else {
-		delete(u.wanted, s.Key)
+		delete(u.wanted, key)
 	}
 	u.mu.Unlock()
-	if before != now {
-		u.changed()
-	}
+	u.changed()
+}
+
+func (u *inUse) isWanted(key mounting.Key) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.wanted[key]
 }
 
 func (u *inUse) changed() {
@@ -108,7 +107,7 @@ func (u *inUse) report(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	node, err := kube.ReadOwn(ctx, u.Cached, u.nodes, types.NamespacedName{Name: u.Node}, &corev1.Node{})
+	node, err := kube.Get(ctx, u.Cached, types.NamespacedName{Name: u.Node}, &corev1.Node{})
 	if err != nil || node == nil {
 		return err // the Node's creation is another program's; its event starts the next report
 	}
@@ -176,6 +175,5 @@ func (u *inUse) write(ctx context.Context, node *corev1.Node, list []corev1.Uniq
 	if err := u.Writer.Status().Patch(ctx, changed, client.RawPatch(types.MergePatchType, raw)); err != nil {
 		return nil, fmt.Errorf("write the volumes in use of node %q: %w", u.Node, err)
 	}
-	u.nodes.Wrote(changed)
 	return changed, nil
 }

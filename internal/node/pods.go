@@ -124,7 +124,9 @@ func (a *Agent) enqueueUID(uid types.UID) {
 
 // Gather implements reconcile.Task.
 func (t podTask) Gather(ctx context.Context, key kube.Key) (mounting.PodSnapshot, error) {
-	s := mounting.PodSnapshot{UID: key.UID, Runtime: t.Runtime, Recorded: len(t.records.ofPod(key.UID))}
+	s := mounting.PodSnapshot{
+		UID: key.UID, Runtime: t.Runtime, Recorded: len(t.records.ofPod(key.UID)), Finished: t.finished.Has(key.UID),
+	}
 	pods, err := t.listPods(ctx, client.MatchingFields{indexUID: string(key.UID)})
 	if err != nil {
 		return s, err
@@ -183,11 +185,8 @@ func (t podTask) Apply(
 	return nil, fmt.Errorf("unknown action %T", action)
 }
 
-// finish deletes a pod once. Its end is in the watch later than in the API server.
+// finish deletes a pod.
 func (t podTask) finish(ctx context.Context, pod *corev1.Pod) error {
-	if t.finished.Has(pod.UID) {
-		return nil
-	}
 	t.finished.Add(pod.UID, t.Clock.Now())
 	uid := client.Preconditions{UID: &pod.UID}
 	err := client.IgnoreNotFound(t.Writer.Delete(ctx, pod.DeepCopy(), client.GracePeriodSeconds(0), uid))

@@ -102,8 +102,10 @@ func newAgent(t *testing.T, objects ...client.Object) (*Agent, *api) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(root) })
 	server := newAPI(objects...)
+	overlay := kube.NewOverlay(server, clock.RealClock{})
+	overlay.Fed(&corev1.Node{}, &storagev1.CSINode{}, &corev1.PersistentVolumeClaim{})
 	return New(Config{
-		Settings: reconcile.Settings{Clock: clock.RealClock{}, Workers: 1, Events: record.NewFakeRecorder(100)}, Node: nodeName, Root: root, Cached: server, Live: server, Writer: server,
+		Settings: reconcile.Settings{Clock: clock.RealClock{}, Workers: 1, Events: record.NewFakeRecorder(100)}, Node: nodeName, Root: root, Cached: overlay, Live: server, Writer: overlay.Recording(server),
 		Timeout: 10 * time.Second, PerDriver: 1, InFlight: telemetry.NewGauge(prometheus.NewRegistry(), telemetry.MetricInFlight),
 	}), server
 }
@@ -239,7 +241,16 @@ func run(t *testing.T, a *Agent, key mounting.Key) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	do, _ := a.Decide(s, a.Clock.Now()).(verdict.Do[mounting.Action])
+	s, v, err := verdict.Settle(
+		s, func(s mounting.Snapshot) mounting.Verdict { return a.Decide(s, a.Clock.Now()) },
+		func(s mounting.Snapshot, refs []verdict.Ref) (mounting.Snapshot, error) {
+			return a.Read(t.Context(), s, refs)
+		},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	do, _ := v.(verdict.Do[mounting.Action])
 	for _, action := range do.Actions {
 		if end, err := a.Apply(t.Context(), s, action); err != nil || end != nil {
 			return

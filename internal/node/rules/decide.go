@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/purser-csi/purser/internal/objects"
 	"github.com/purser-csi/purser/internal/verdict"
@@ -19,6 +20,10 @@ const RepublishAfter = 75 * time.Second
 // occupiedAgain is the pause before a look whether the folders of a volume are free: what ends the
 // other volume is no event of this one.
 const occupiedAgain = 10 * time.Second
+
+// confirmAgain is the pause before a pod is read again that the cache still does not show. Usually
+// the pod's event comes first.
+const confirmAgain = 10 * time.Second
 
 // Decide says what to do for a volume of the node.
 func Decide(s Snapshot, now time.Time) Verdict {
@@ -34,6 +39,7 @@ func Decide(s Snapshot, now time.Time) Verdict {
 type plan struct {
 	Snapshot
 	now   time.Time
+	reads []verdict.Ref
 	steps []step
 	last  []Action // when all steps are done
 	// blocked is why a use gets no step; the first one is the verdict after the steps.
@@ -82,13 +88,13 @@ func (p *plan) release() {
 			kept[publication.Device()] = true
 			continue
 		}
-		var actions []Action
-		if publication.Found {
-			actions = append(actions, ConfirmGone{publication})
+		if publication.Found && !p.isGone(publication.Pod) {
+			kept[publication.Device()] = true
+			continue
 		}
 		p.steps = append(p.steps, step{
 			publication.ID, verdict.Unpublishing, fmt.Sprintf("unpublishing the volume from pod %s", publication.Pod),
-			append(actions, Unpublish{publication}),
+			[]Action{Unpublish{publication}},
 		})
 	}
 	for _, device := range p.Record.Devices {
@@ -103,6 +109,20 @@ func (p *plan) release() {
 	if releasing && p.Driver == nil {
 		p.block(verdict.MountDriverAwaited, "the volume is to be unmounted: %s", p.unregistered())
 	}
+}
+
+// isGone reports whether a pod of a record from the disk is gone. The first list of pods may be stale, so
+// it is read from the API server before its volume is unpublished (5.10).
+func (p *plan) isGone(pod types.UID) bool {
+	alive, read := p.Alive[pod]
+	switch {
+	case !read:
+		p.reads = append(p.reads, verdict.Ref{What: RefPod, Name: string(pod)})
+	case alive:
+		p.lookAt(p.now.Add(confirmAgain))
+		p.block(verdict.MountPodSeen, "the API server has pod %s, which the cache does not show yet", pod)
+	}
+	return read && !alive
 }
 
 // unregistered has a kubelet's words.
@@ -250,20 +270,31 @@ func (p *plan) checkAttached(use Use) *verdict.Finding {
 	return nil
 }
 
-// verdict puts the steps in the order of their failed attempts. Devices are released after all
-// publications.
+// verdict puts the steps in the order of their failed attempts, unless something must be read before.
+// Devices are released after all publications.
 func (p *plan) verdict() Verdict {
+	if len(p.reads) > 0 {
+		return verdict.MustRead[Action](p.reads...)
+	}
 	slices.SortStableFunc(p.steps, func(a, b step) int { return p.Failed[a.of] - p.Failed[b.of] })
 	var actions []Action
 	for _, s := range p.steps {
 		actions = append(actions, s.actions...)
 	}
 	actions = append(actions, p.last...)
-	f := verdict.Because(verdict.Unstaging, "unstaging the volume")
-	if len(p.steps) > 0 {
+	then := p.then()
+	f := then.Because()
+	switch {
+	case len(p.steps) > 0:
 		f = verdict.Because(p.steps[0].reason, "%s", p.steps[0].message)
+	case len(p.last) > 0:
+		f = verdict.Because(verdict.Unstaging, "unstaging the volume")
 	}
-	return verdict.DoFirst(f, actions, p.then())
+	wanted := !p.Key.IsInline() && len(p.Uses) > 0 && NeedsAttach(p.Info)
+	if wanted != p.InUse {
+		actions = slices.Insert(actions, 0, Action(NoteInUse{wanted}))
+	}
+	return verdict.DoFirst(f, actions, then)
 }
 
 // then is the verdict when all steps are done.

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 var now = time.Unix(10_000, 0)
@@ -103,8 +105,15 @@ func occupied(pod string) func(*Snapshot) {
 	return func(s *Snapshot) { s.Occupied = map[ID]Key{use(pod).ID: {Driver: "d", Handle: "former"}} }
 }
 
+// alive says whether the API server has the pod.
+func alive(pod string, is bool) func(*Snapshot) {
+	return func(s *Snapshot) { s.Alive = map[types.UID]bool{types.UID(pod): is} }
+}
+
+func inUse(s *Snapshot) { s.InUse = true }
+
 func unregistered(s *Snapshot) { s.Driver = nil }
-func attachable(s *Snapshot)   { s.Info.Spec.AttachRequired = nil }
+func attachable(s *Snapshot)   { s.Info.Spec.AttachRequired, s.InUse = nil, len(s.Uses) > 0 }
 
 func attached(s *Snapshot) {
 	attachable(s)
@@ -130,14 +139,16 @@ func text(v Verdict) string {
 		return "wait " + string(v.Reason)
 	case refuse:
 		return "refuse " + string(v.Reason)
+	case verdict.Read[Action]:
+		return "read " + v.Refs[0].String()
 	}
 	return string(v.Because().Reason)
 }
 
 func actionText(a Action) string {
 	switch a := a.(type) {
-	case ConfirmGone:
-		return "confirm(" + string(a.Pod) + ")"
+	case NoteInUse:
+		return fmt.Sprintf("inUse(%t)", a.Wanted)
 	case Unpublish:
 		return "unpublish(" + string(a.Pod) + " " + a.Spec + ")"
 	case Unstage:
@@ -173,7 +184,7 @@ func TestDecide(t *testing.T) {
 		"5.6 republish":                               {snapshot(published("a"), wanted(use("a")), republishes, older), "publish(a pv) VolumePublished"},
 		"5.6 lifecycle modes":                         {snapshot(wanted(use("a")), onlyEphemeral), "wait MountUnfit"},
 		"5.6 inline":                                  {snapshot(onlyEphemeral, wanted(inlineUseOf("a"))), "publish(a tmp) VolumePublished"},
-		"5.6 inline without CSIDriver":                {snapshot(func(s *Snapshot) { s.Info = nil }, wanted(inlineUseOf("a"))), "wait MountUnfit"},
+		"5.6 inline without CSIDriver":                {snapshot(func(s *Snapshot) { s.Info = nil }, inUse, wanted(inlineUseOf("a"))), "wait MountUnfit"},
 		"5.7 block is staged by PV":                   {snapshot(wanted(use("a", block), use("b", block, otherPV))), "stage(pv) publish(a pv) stage(pv2) publish(b pv2) VolumePublished"},
 		"5.8 the last pod":                            {snapshot(published("a")), "unpublish(a pv) unstage(Filesystem) VolumeUnmounted"},
 		"5.8 not the last pod":                        {snapshot(published("a", "b"), wanted(use("b"))), "unpublish(a pv) VolumePublished"},
@@ -197,7 +208,7 @@ func TestDecide(t *testing.T) {
 		"5.3 attach: the attacher has not":      {snapshot(wanted(use("a")), attached, func(s *Snapshot) { s.Attachment.Status.Attached = false }), "wait MountAttachAwaited"},
 		"5.3 attach: is being deleted":          {snapshot(wanted(use("a")), attached, func(s *Snapshot) { s.Attachment.DeletionTimestamp = new(metav1.NewTime(now)) }), "wait MountAttachAwaited"},
 		"5.3 attached":                          {snapshot(wanted(use("a")), attached), "stage(pv) publish(a pv) VolumePublished"},
-		"5.3 attach is needed without a driver": {snapshot(wanted(use("a")), func(s *Snapshot) { s.Info = nil }), "wait MountAttachAwaited"},
+		"5.3 attach is needed without a driver": {snapshot(wanted(use("a")), inUse, func(s *Snapshot) { s.Info = nil }), "wait MountAttachAwaited"},
 		"4.7 mounted stays mounted, unlisted":   {snapshot(published("a"), wanted(use("a")), attachable), "VolumePublished"},
 		"4.7 released whatever the node lists":  {snapshot(published("a"), attachable), "unpublish(a pv) unstage(Filesystem) VolumeUnmounted"},
 
@@ -212,7 +223,14 @@ func TestDecide(t *testing.T) {
 		"ND-6 RWX: no expansion by the node": {snapshot(published("a"), wanted(use("a", larger, statusOf("2Gi"), notRequired)), expandedTo(1<<30)), "VolumePublished"},
 
 		"5.10 a pod that is wanted is published again": {snapshot(found("a"), wanted(use("a"))), "stage(pv) publish(a pv) VolumePublished"},
-		"5.10 a pod that is gone":                      {snapshot(found("a")), "confirm(a) unpublish(a pv) unstage(Filesystem) VolumeUnmounted"},
+		"5.10 a pod that the cache does not have":      {snapshot(found("a")), "read Pod of the API server/a"},
+		"5.10 a pod that is gone":                      {snapshot(found("a"), alive("a", false)), "unpublish(a pv) unstage(Filesystem) VolumeUnmounted"},
+		"5.10 a pod that the API server has":           {snapshot(found("a"), alive("a", true)), "wait MountPodSeen 10s"},
+		"5.10 without the driver":                      {snapshot(found("a"), unregistered), "wait MountDriverAwaited"},
+
+		"5.13 wanted, attached before it is mounted": {snapshot(wanted(use("a")), attachable, func(s *Snapshot) { s.InUse = false }), "inUse(true) wait MountAttachAwaited"},
+		"5.13 noted, and wanted no more":             {snapshot(published("a"), attachable, inUse), "inUse(false) unpublish(a pv) unstage(Filesystem) VolumeUnmounted"},
+		"5.13 noted, and not attached any more":      {snapshot(published("a"), wanted(use("a")), inUse), "inUse(false) VolumePublished"},
 		"steps that failed less often go first": {snapshot(published("a"), wanted(use("b"), use("c")), func(s *Snapshot) {
 			s.Failed = map[any]int{use("a").ID: 2, use("b").ID: 1}
 		}), "publish(c pv) publish(b pv) unpublish(a pv) VolumePublished"},

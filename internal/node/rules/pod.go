@@ -71,6 +71,9 @@ type PodSnapshot struct {
 	// HasFolder reports whether the pod has a folder on the node.
 	HasFolder bool
 	Runtime   Runtime
+	// Finished reports whether the agent has deleted the pod: its end is in the watch later than in the
+	// API server.
+	Finished bool
 }
 
 // WantsVolumes reports whether the pod's volumes must be mounted: it is not finished, and not being
@@ -111,7 +114,9 @@ func endPod(s PodSnapshot) PodVerdict {
 	}
 	f := verdict.Because(verdict.PodUnmounted, "no volume of the pod is published on the node")
 	if s.Pod != nil && s.Pod.DeletionTimestamp != nil && s.Runtime != ForeignContainers {
-		actions = append(actions, FinishPod{})
+		if !s.Finished {
+			actions = append(actions, FinishPod{})
+		}
 		f = verdict.Because(verdict.PodFinished, "the pod is being deleted and its volumes are unpublished, so it goes")
 	}
 	return verdict.DoFirst(f, actions, PodVerdict(verdict.Nothing[PodAction]{Finding: f}))

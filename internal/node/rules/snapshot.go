@@ -224,6 +224,11 @@ type Snapshot struct {
 	// PersistentVolume was deleted, and one of the same name was made for this volume.
 	Occupied map[ID]Key
 	Record   Record
+	// InUse says that the volume is noted as wanted by a pod; see [NoteInUse].
+	InUse bool
+	// Alive says of pods that were read from the API server whether it has them, with volumes that must
+	// stay mounted.
+	Alive map[types.UID]bool
 	// Failed counts the failed attempts in a row for each publication and device. Steps that failed
 	// less often go first, so that one pod does not hold up another.
 	Failed map[any]int
@@ -240,15 +245,18 @@ func (r Record) Occupies(id ID) bool {
 // Failure is how a step failed; without an answer if the driver was not called.
 type Failure = csispec.Failure
 
+// RefPod is a pod of the API server, by its uid, which a decision asks for.
+const RefPod = "Pod of the API server"
+
 // Action is one thing to do. The interface is sealed.
 //
 //sumtype:decl
 type Action interface{ action() }
 
 type (
-	// ConfirmGone reads the pod from the API server before its volume is unpublished: the record is
-	// from the disk, and the first list of pods may be stale (5.10).
-	ConfirmGone struct{ Publication }
+	// NoteInUse notes whether a pod wants the volume, which is then reported in use if it is attached
+	// before it is mounted (5.13 c).
+	NoteInUse struct{ Wanted bool }
 	// Unpublish calls NodeUnpublishVolume and removes what belongs to the publication (5.8).
 	Unpublish struct{ Publication }
 	// Unstage calls NodeUnstageVolume and removes what belongs to the device (5.8).
@@ -275,7 +283,7 @@ type (
 	}
 )
 
-func (ConfirmGone) action()      {}
+func (NoteInUse) action()        {}
 func (Unpublish) action()        {}
 func (Unstage) action()          {}
 func (Stage) action()            {}
