@@ -68,7 +68,7 @@ func (c *Controller) create(ctx context.Context, s attachment.Snapshot, a attach
 		return fmt.Errorf("create VolumeAttachment %q for node %q: %w", a.Name, a.Node, err)
 	}
 	c.measures.began(va, operationAttach, s.IsMigrated(), c.Clock.Now())
-	c.memory.confirm(va.UID)
+	c.memory.confirm(va.UID, true)
 	c.InProcess.TellAttacher(va, handoff.AttachmentWritten)
 	return nil
 }
@@ -90,7 +90,7 @@ func (c *Controller) confirm(ctx context.Context, va *storagev1.VolumeAttachment
 	if err != nil {
 		return nil, fmt.Errorf("confirm VolumeAttachment %q: %w", va.Name, err)
 	}
-	c.memory.confirm(va.UID)
+	c.memory.confirm(va.UID, true)
 	return attachment.AfterConfirm(changed), nil
 }
 
@@ -104,7 +104,7 @@ func (c *Controller) list(ctx context.Context, s attachment.Snapshot, a attachme
 	for _, va := range s.Attachments {
 		if va.Spec.NodeName == a.Node {
 			c.measures.ended(va.UID, operationAttach, c.Clock.Now())
-			c.memory.unconfirm(va.UID)
+			c.memory.confirm(va.UID, false)
 		}
 	}
 	return err
@@ -132,7 +132,7 @@ func (c *Controller) delete(
 	c.measures.began(va, operationDetach, s.IsMigrated(), c.Clock.Now())
 	err := c.Writer.Delete(ctx, va.DeepCopy(), client.Preconditions{UID: &va.UID, ResourceVersion: &va.ResourceVersion})
 	if err != nil && !apierrors.IsNotFound(err) {
-		c.memory.unconfirm(va.UID) // the deletion may have arrived, or may arrive late
+		c.memory.confirm(va.UID, false) // the deletion may have arrived, or may arrive late
 		return fmt.Errorf("delete VolumeAttachment %q: %w", va.Name, err)
 	}
 	c.Cached.Deleted(va) // also one that another client has deleted

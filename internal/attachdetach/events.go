@@ -150,7 +150,7 @@ func (c *Controller) attachmentEvents() handler.TypedEventHandler[*storagev1.Vol
 
 func (c *Controller) forget(va *storagev1.VolumeAttachment) {
 	c.measures.ended(va.UID, operationDetach, c.Clock.Now())
-	c.memory.unconfirm(va.UID)
+	c.memory.confirm(va.UID, false)
 }
 
 func (c *Controller) addAttachments(ctx context.Context, matching client.MatchingFields, q queue) {

@@ -10,11 +10,12 @@ import (
 // Memory is what this process knows of attachments beyond the API objects. The zero value is that
 // of a fresh process. It is safe for concurrent use.
 type Memory struct {
-	mu        sync.Mutex
-	queue     queue                        // nil before the start
-	unwanted  map[Key]map[string]time.Time // [attachment.Snapshot.Unwanted]
-	confirmed map[types.UID]bool           // [attachment.Snapshot.Confirmed]
-	orphans   map[types.UID]time.Time      // [attachment.Snapshot.UnusedSince]
+	confirmed sync.Map // uids of [attachment.Snapshot.Confirmed]
+
+	mu       sync.Mutex
+	queue    queue                        // nil before the start
+	unwanted map[Key]map[string]time.Time // [attachment.Snapshot.Unwanted]
+	orphans  map[types.UID]time.Time      // [attachment.Snapshot.UnusedSince]
 }
 
 func (m *Memory) lead(q queue) {
@@ -46,25 +47,17 @@ func (m *Memory) unwantedSince(key Key) map[string]time.Time {
 	return m.unwanted[key]
 }
 
-func (m *Memory) confirm(uid types.UID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.confirmed == nil {
-		m.confirmed = map[types.UID]bool{}
+func (m *Memory) confirm(uid types.UID, is bool) {
+	if is {
+		m.confirmed.Store(uid, nil)
+		return
 	}
-	m.confirmed[uid] = true
-}
-
-func (m *Memory) unconfirm(uid types.UID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.confirmed, uid)
+	m.confirmed.Delete(uid)
 }
 
 func (m *Memory) isConfirmed(uid types.UID) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.confirmed[uid]
+	_, is := m.confirmed.Load(uid)
+	return is
 }
 
 // audited replaces the VolumeAttachments that the audit has found without a volume.
