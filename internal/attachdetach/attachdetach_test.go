@@ -96,8 +96,7 @@ func TestInlineVolume(t *testing.T) {
 	}
 }
 
-// A VolumeAttachment that this process has created and its cache does not show is not created
-// again.
+// A VolumeAttachment that this process has created and its cache does not show is not created again.
 func TestOwnCreateIsRead(t *testing.T) {
 	creates := 0
 	r := newRig(t, interceptor.Funcs{
@@ -128,8 +127,7 @@ func TestTakenOverAttachmentIsConfirmed(t *testing.T) {
 	}
 }
 
-// C6: the Node of the unlist's answer decides. A kubelet that has mounted meanwhile keeps its
-// volume.
+// C6: the Node of the unlist's answer decides. A kubelet that has mounted meanwhile keeps its volume.
 func TestUnlistedVolumeInUseIsListedAgain(t *testing.T) {
 	mounted := false
 	r := newRig(t, interceptor.Funcs{
@@ -218,8 +216,8 @@ func TestFailedAttachIsTimedOnce(t *testing.T) {
 	}
 }
 
-// 4.13 R5: a VolumeAttachment whose volume is gone is deleted by the audit that finds it so a
-// second time, unless another program has named it.
+// 4.13 R5: a VolumeAttachment whose volume is gone is deleted by the audit that finds it so a second
+// time, unless another program has named it.
 func TestAudit(t *testing.T) {
 	foreign := va("a", true)
 	foreign.Name, foreign.UID = "by-hand", "x"

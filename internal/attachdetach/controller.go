@@ -143,13 +143,12 @@ func (c *Controller) observe(_ Key, s attachment.Snapshot, _ next, took time.Dur
 	c.measures.decided(s, attachment.Measure(s, began), began)
 }
 
-// mostPods is how many pods of a volume get an event about a long wait: a shared volume can have
-// hundreds.
+// mostPods is how many pods of a volume get an event about a long wait: a shared volume can have hundreds.
 const mostPods = 5
 
-// About implements reconcile.Task. Events are about pods and are emitted by an action; a long wait
-// is said on the pods that do not run yet, and on those whose volume is detached while they run:
-// their VolumeAttachment was deleted by hand.
+// About implements reconcile.Task. Events are about pods and are emitted by an action; a long wait is
+// said on the pods that do not run yet, and on those whose volume is detached while they run: their
+// VolumeAttachment was deleted by hand.
 func (c *Controller) About(key Key, s attachment.Snapshot) reconcile.About {
 	about := reconcile.About{Log: []any{"driver", key.Driver, "handle", key.Handle, "attachment", key.Attachment}}
 	going := map[string]bool{} // nodes whose VolumeAttachment is being deleted

@@ -95,9 +95,9 @@ func (c *Controller) addClaim(ctx context.Context, claim *corev1.PersistentVolum
 	}
 }
 
-// addVolume enqueues a volume that a pod refers to, that has a VolumeAttachment, or that a node
-// lists. For any other volume there is nothing to decide, and the event of the first pod,
-// VolumeAttachment or node that refers to it enqueues it.
+// addVolume enqueues a volume that a pod refers to, that has a VolumeAttachment, or that a node lists.
+// For any other volume there is nothing to decide, and the event of the first pod, VolumeAttachment
+// or node that refers to it enqueues it.
 func (c *Controller) addVolume(ctx context.Context, pv *corev1.PersistentVolume, q queue) {
 	if key, ok := attachment.KeyOfVolume(pv); ok && c.isInvolved(ctx, pv, key) {
 		q.Add(key)

@@ -170,9 +170,8 @@ func (g *gather) add(va *storagev1.VolumeAttachment) {
 	}
 }
 
-// byName reads the nodes that name the volume, and the VolumeAttachments there and on the pods'
-// nodes by name: after their PersistentVolume is gone, a hash of node, driver and handle finds
-// them.
+// byName reads the nodes that name the volume, and the VolumeAttachments there and on the pods' nodes by
+// name: after their PersistentVolume is gone, a hash of node, driver and handle finds them.
 func (g *gather) byName(ctx context.Context) error {
 	var list corev1.NodeList
 	if err := g.from.List(ctx, &list, client.MatchingFields{IndexListed: g.s.Key.String()}); err != nil {

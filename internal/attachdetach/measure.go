@@ -11,8 +11,8 @@ import (
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
-// measures are what the metrics of attaching are made from: the last decision about each volume,
-// and when waits and operations began. It is safe for concurrent use.
+// measures are what the metrics of attaching are made from: the last decision about each volume, and
+// when waits and operations began. It is safe for concurrent use.
 type measures struct {
 	out *telemetry.Attaching
 
@@ -67,8 +67,8 @@ func keepSince(all map[Key]map[string]time.Time, key Key, nodes []string, now ti
 	}
 }
 
-// failed times an operation that the attacher has answered with an error, once per error. The
-// caller holds mu.
+// failed times an operation that the attacher has answered with an error, once per error. The caller
+// holds mu.
 func (m *measures) failed(va *storagev1.VolumeAttachment, now time.Time) {
 	failure := va.Status.AttachError
 	if va.DeletionTimestamp != nil {

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Memory is what this process knows of attachments beyond the API objects. The zero value is that
-// of a fresh process. It is safe for concurrent use.
+// Memory is what this process knows of attachments beyond the API objects. The zero value is that of a
+// fresh process. It is safe for concurrent use.
 type Memory struct {
 	confirmed sync.Map // uids of [attachment.Snapshot.Confirmed]
 

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// 4.6: changes of one node that come while a write is in flight go out in one write, each caller
-// gets the Node as of its write, and other nodes do not wait.
+// 4.6: changes of one node that come while a write is in flight go out in one write, each caller gets
+// the Node as of its write, and other nodes do not wait.
 func TestNodeStatusIsWrittenTogether(t *testing.T) {
 	begun, goOn := make(chan string, 10), make(chan struct{})
 	r := newRig(t, interceptor.Funcs{

@@ -13,9 +13,8 @@ import (
 )
 
 // R11: a VolumeAttachment whose PersistentVolume is gone, or was made again with another handle or
-// without CSI, is replaced while a pod of its node wants a volume with the same handle. One that
-// the attacher has never prepared does not have the handle, and its end enqueues the volume all the
-// same.
+// without CSI, is replaced while a pod of its node wants a volume with the same handle. One that the
+// attacher has never prepared does not have the handle, and its end enqueues the volume all the same.
 func TestOrphanOfWantedHandleIsReplaced(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

@@ -48,8 +48,8 @@ func (c *Controller) Read(
 
 // keyOfAttachment returns the key under which a VolumeAttachment is worked on: its volume's, that
 // of the handle it remembers, that of a volume that its node or a pod there names and whose hash is
-// its name, or itself. A PersistentVolume that was made again with another handle is not its
-// volume. A VolumeAttachment of a volume that pods name in place has its handle.
+// its name, or itself. A PersistentVolume that was made again with another handle is not its volume.
+// A VolumeAttachment of a volume that pods name in place has its handle.
 func (c *Controller) keyOfAttachment(ctx context.Context, va *storagev1.VolumeAttachment) (Key, bool) {
 	volume := va.Spec.Source.PersistentVolumeName
 	if volume == nil {

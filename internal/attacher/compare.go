@@ -66,8 +66,7 @@ func (c *Controller) compare(ctx context.Context) error {
 	return nil
 }
 
-// compareOne compares an attachment that had a resourceVersion before the driver listed the
-// volumes.
+// compareOne compares an attachment that had a resourceVersion before the driver listed the volumes.
 func (c *Controller) compareOne(
 	ctx context.Context, name, version string, volumes map[string]publishing.Listed,
 ) error {

@@ -27,8 +27,7 @@ import (
 // Config is what the controllers need.
 type Config struct {
 	reconcile.Settings
-	// Cached is the informer cache with own writes; attachments must be whole but for their managed
-	// fields.
+	// Cached is the informer cache with own writes; attachments must be whole but for their managed fields.
 	Cached *kube.Overlay
 	Live   client.Reader // the API server, for secrets and after failures
 	Writer client.Client // whose writes Cached has
@@ -127,9 +126,8 @@ func (c *Controller) laneOf(ctx context.Context, name string) lane {
 	return attaching
 }
 
-// inTurn attaches an exclusive volume to one node after the other: of two VolumeAttachments, the
-// second sees the finalizer of the first and writes none (AT-H11). Otherwise each could wait for
-// the other.
+// inTurn attaches an exclusive volume to one node after the other: of two VolumeAttachments, the second
+// sees the finalizer of the first and writes none (AT-H11). Otherwise each could wait for the other.
 func (c *Controller) inTurn(loop crreconcile.TypedReconciler[string]) crreconcile.TypedReconciler[string] {
 	return reconcile.NewLanes(reconcile.LanesConfig[string, string]{
 		Reconciler: loop, Lane: c.turnOf, Most: 1, Enqueue: c.memory.enqueue,

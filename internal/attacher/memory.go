@@ -6,15 +6,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Memory is what this process knows of VolumeAttachments beyond the API objects. The zero value is
-// that of a fresh process. It is safe for concurrent use.
+// Memory is what this process knows of VolumeAttachments beyond the API objects. The zero value is that
+// of a fresh process. It is safe for concurrent use.
 type Memory struct {
 	mu    sync.Mutex
 	queue queue // nil for a process that does not lead
-	// mismatches are the attachments that the driver lists otherwise than their status says, by
-	// uid: false once a call was made since the last comparison. An entry stays until a call
-	// succeeds or a comparison finds no difference any more: upstream's is consumed by the first
-	// attempt (AT-L7).
+	// mismatches are the attachments that the driver lists otherwise than their status says, by uid:
+	// false once a call was made since the last comparison. An entry stays until a call succeeds or a
+	// comparison finds no difference any more: upstream's is consumed by the first attempt (AT-L7).
 	mismatches map[types.UID]bool
 }
 
@@ -53,8 +52,8 @@ func (m *Memory) setMismatch(uid types.UID, differs bool) {
 	m.mismatches[uid] = true
 }
 
-// mismatch reports whether an attachment is one of them, and whether it is due without the delay of
-// an attempt that failed before the comparison.
+// mismatch reports whether an attachment is one of them, and whether it is due without the delay of an
+// attempt that failed before the comparison.
 func (m *Memory) mismatch(uid types.UID) (differs, due bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

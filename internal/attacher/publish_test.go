@@ -52,8 +52,8 @@ func TestAttachAndDetach(t *testing.T) {
 	}
 }
 
-// AT-H11: of two attachments that are worked on at the same time, one gets the finalizer and the
-// call. The other one waits for its turn without a worker.
+// AT-H11: of two attachments that are worked on at the same time, one gets the finalizer and the call. The
+// other one waits for its turn without a worker.
 func TestTwoAttachmentsAtOnce(t *testing.T) {
 	var r *rig
 	r = newRig(t, interceptor.Funcs{
@@ -175,8 +175,8 @@ func TestMigratedVolumes(t *testing.T) {
 	}
 }
 
-// AT-H2, AT-A12: what is handed over before it is created has what a detach needs, unless the
-// volume cannot be attached or the driver attaches nothing.
+// AT-H2, AT-A12: what is handed over before it is created has what a detach needs, unless the volume
+// cannot be attached or the driver attaches nothing.
 func TestPrepareBeforeCreate(t *testing.T) {
 	r := newRig(t, interceptor.Funcs{}, clusterWith()...)
 	for row, tc := range map[string]struct {

@@ -157,8 +157,7 @@ func (r *rig) volume() *corev1.PersistentVolume {
 	return pv
 }
 
-// clusterWith is an exclusive volume, and a node a on which the driver is registered, and a second
-// one.
+// clusterWith is an exclusive volume, and a node a on which the driver is registered, and a second one.
 func clusterWith(more ...client.Object) []client.Object {
 	all := []client.Object{&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "pv"}, Spec: corev1.PersistentVolumeSpec{
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},

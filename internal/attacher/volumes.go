@@ -19,9 +19,8 @@ import (
 	"github.com/purser-csi/purser/internal/reconcile"
 )
 
-// volumeFinalizer removes the attacher's finalizer from PersistentVolumes that are attached
-// nowhere, and are being deleted or those of an in-tree plugin that was not migrated (AT-V1 to
-// AT-V4).
+// volumeFinalizer removes the attacher's finalizer from PersistentVolumes that are attached nowhere,
+// and are being deleted or those of an in-tree plugin that was not migrated (AT-V1 to AT-V4).
 type volumeFinalizer struct{ *Controller }
 
 func (v volumeFinalizer) addTo(mgr manager.Manager) error {

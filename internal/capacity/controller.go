@@ -3,7 +3,6 @@ package capacity
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -68,15 +67,18 @@ type Controller struct {
 	missing capacity.Missing              // used by the worker of [PlanName] alone
 	queue   atomic.Pointer[queue]         // nil before the process leads
 	answers *answers
-	written *kube.OwnWrites[*storagev1.CSIStorageCapacity]
+	objects *kube.Overlay // Config.Objects with the writes of writer laid over them
+	writer  client.Client
 }
 
 type queue = reconcile.Queue[capacity.Key]
 
 // New returns the controller. It starts nothing.
 func New(cfg Config) *Controller {
+	objects := kube.NewOverlay(cfg.Objects, cfg.Clock)
+	objects.Index(Indexes()...)
 	return &Controller{
-		Config: cfg, answers: newAnswers(cfg.Clock), written: kube.NewOwnWrites[*storagev1.CSIStorageCapacity](),
+		Config: cfg, answers: newAnswers(cfg.Clock), objects: objects, writer: objects.Recording(cfg.Writer),
 		calls: csirpc.NewCaller(csirpc.CallerConfig{Locks: cfg.Locks, InFlight: cfg.InFlight}),
 	}
 }
@@ -102,11 +104,7 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	if err := kube.AddIndexes(ctx, c.Objects, Indexes()...); err != nil {
 		return err
 	}
-	informer, err := c.Objects.GetInformer(ctx, objects, cache.BlockUntilSynced(false))
-	if err != nil {
-		return fmt.Errorf("watch capacities: %w", err)
-	}
-	if _, err := informer.AddEventHandler(c.written.Handler()); err != nil {
+	if err := c.objects.Watch(ctx, c.Objects, objects); err != nil {
 		return err
 	}
 	watched := []client.Object{&storagev1.StorageClass{}, &corev1.PersistentVolume{}}

@@ -59,7 +59,7 @@ func TestUpdate(t *testing.T) {
 // S-10: no second object is created while the cache does not have the first one yet.
 func TestOwnWriteIsSeen(t *testing.T) {
 	r := publish(t)
-	r.Objects = objects{Reader: builder().Build()}
+	r.hide()
 	r.driver.room["a"] = 5
 	r.run(t, inA)
 	r.expect(t, "the cache is empty", map[capacity.Key]int64{inA: 5, inB: 20}, "update")
@@ -69,8 +69,8 @@ func TestOwnWriteIsSeen(t *testing.T) {
 func TestObjectThatTheCacheDoesNotShow(t *testing.T) {
 	before := publish(t)
 	r := newRig(t)
-	r.api, r.Live, r.Writer = before.api, before.api, before.api
-	r.Objects = objects{Reader: builder().Build()}
+	r.over(before.api)
+	r.hide()
 	r.replanned(t)
 	before.writes = nil
 	r.driver.room["a"] = 5
@@ -82,7 +82,7 @@ func TestObjectThatTheCacheDoesNotShow(t *testing.T) {
 // created again with its class.
 func TestObjectThatTheCacheNeverShows(t *testing.T) {
 	r := publish(t)
-	r.Objects = objects{Reader: builder().Build()}
+	r.hide()
 	r.drop(t, class("w"))
 	r.run(t, r.replanned(t)...)
 	r.expect(t, "without the class", map[capacity.Key]int64{}, "delete", "delete", "delete")
@@ -96,7 +96,7 @@ func TestObjectThatTheCacheNeverShows(t *testing.T) {
 // An object that was deleted while the watch was interrupted is created again at a later poll.
 func TestObjectThatIsDeletedUnseen(t *testing.T) {
 	r := publish(t)
-	r.Objects = objects{Reader: builder().Build()}
+	r.hide()
 	for _, o := range r.list(t) {
 		r.drop(t, &o)
 	}
@@ -155,7 +155,8 @@ func TestRolloutOfTheNodePlugin(t *testing.T) {
 
 	r.clock.Step(capacity.Grace / 2)
 	next := newRig(t)
-	next.api, next.Cached, next.Objects, next.Live, next.Writer = r.api, r.api, r.Objects, r.api, r.api
+	next.over(r.api)
+	next.Cached, next.Objects.(*objects).Reader = r.api, r.api
 	next.clock.SetTime(r.clock.Now())
 	result, err := next.replan(t.Context(), planKey{})
 	if err != nil || result.RequeueAfter != capacity.Grace {

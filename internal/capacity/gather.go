@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	capacity "github.com/purser-csi/purser/internal/capacity/rules"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/names"
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 // IndexCapacityKey finds CSIStorageCapacity objects by their class and segment, so that no list is
@@ -29,11 +33,9 @@ func Indexes() []kube.Index {
 // Memory is the state of this process about one key, beyond the API objects.
 type Memory struct {
 	Rules      capacity.Rules
-	IsPlanned  bool // [GatherPlan] has the key
+	IsPlanned  bool // the plan of [GatherPlan] has the key
 	FailingFor time.Duration
 	MaxAge     time.Duration
-	// Unseen are this process's objects that the cache may not show yet; nil for none.
-	Unseen func(func(*storagev1.CSIStorageCapacity) bool) []*storagev1.CSIStorageCapacity
 }
 
 // Gather gathers the inputs of the decision about the published capacity of one class in one
@@ -48,82 +50,65 @@ func Gather(
 	if s.Class, err = kube.Get(ctx, from, client.ObjectKey{Name: key.Class}, &storagev1.StorageClass{}); err != nil {
 		return s, err
 	}
-	s.Objects, err = capacities(ctx, objects, key, m)
-	return s, err
+	var list storagev1.CSIStorageCapacityList
+	if err := objects.List(
+		ctx, &list, client.MatchingFields{IndexCapacityKey: key.String()}, client.MatchingLabels{
+			names.LabelCapacityDriver: m.Rules.Driver, names.LabelCapacityManagedBy: m.Rules.ManagedBy,
+		},
+	); err != nil {
+		return s, fmt.Errorf("list capacities of %s: %w", key, err)
+	}
+	s.Objects = Pointers(list.Items)
+	return s, nil
 }
 
-// capacities returns the objects of this publisher with a key. A write of this process that the cache
-// has not seen yet takes the place of the cached object (S-10).
-func capacities(
-	ctx context.Context, from client.Reader, key capacity.Key, m Memory,
-) ([]*storagev1.CSIStorageCapacity, error) {
-	var unseen []*storagev1.CSIStorageCapacity
-	if m.Unseen != nil { // read before the cache, which may see a write in between
-		unseen = m.Unseen(func(o *storagev1.CSIStorageCapacity) bool {
-			has, ok := capacity.KeyOf(o)
-			return ok && has == key
-		})
-	}
-	var list storagev1.CSIStorageCapacityList
-	if err := from.List(ctx, &list, client.MatchingFields{IndexCapacityKey: key.String()}); err != nil {
-		return nil, fmt.Errorf("list capacities of %s: %w", key, err)
-	}
-	byName := map[string]*storagev1.CSIStorageCapacity{}
-	for i := range list.Items {
-		byName[list.Items[i].Name] = &list.Items[i]
-	}
-	for _, own := range unseen {
-		byName[own.Name] = own
-	}
-	var objects []*storagev1.CSIStorageCapacity
-	for _, object := range byName {
-		if m.Rules.Owns(object) {
-			objects = append(objects, object)
+// Read reads the objects that a decision asks for ([capacity.ReadObject]) from the API server. Those that do
+// not exist any more are left out.
+func Read(
+	ctx context.Context, live client.Reader, s capacity.Snapshot, refs []verdict.Ref,
+) (capacity.Snapshot, error) {
+	gone := map[types.UID]bool{}
+	for _, object := range s.Objects {
+		if !slices.Contains(refs, capacity.ReadObject(object)) {
+			continue
 		}
+		now, err := kube.GetSame(ctx, live, kube.KeyOf(object), &storagev1.CSIStorageCapacity{})
+		if err != nil {
+			return s, err
+		}
+		gone[object.UID] = now == nil
 	}
-	return objects, nil
+	s.Objects = slices.DeleteFunc(slices.Clone(s.Objects), func(o *storagev1.CSIStorageCapacity) bool {
+		return gone[o.UID]
+	})
+	s.UnseenFor = 0
+	return s, nil
 }
 
 // PlanInputs are what a plan of capacities is computed from.
 type PlanInputs struct {
 	Classes  []*storagev1.StorageClass
-	Segments []capacity.Segment
-	// Nodes has the names of all nodes; nil if nodes are not read.
-	Nodes []string
-	// Unregistered has the labels of the nodes without the driver.
-	Unregistered []map[string]string
+	Nodes    []*corev1.Node
+	CSINodes []*storagev1.CSINode
 }
 
-// GatherPlan gathers which capacities should be published. segments are those of a driver without
-// topology or of one node; nil takes the segments of all nodes (S-2, S-5).
-func GatherPlan(
-	ctx context.Context, from client.Reader, rules capacity.Rules, segments []capacity.Segment,
-) (PlanInputs, error) {
-	in := PlanInputs{Segments: segments}
+// GatherPlan gathers what decides which capacities should be published. Nodes are read if the segments are
+// theirs.
+func GatherPlan(ctx context.Context, from client.Reader, ofNodes bool) (PlanInputs, error) {
 	var classes storagev1.StorageClassList
-	if err := from.List(ctx, &classes, client.UnsafeDisableDeepCopy); err != nil {
-		return in, fmt.Errorf("list classes: %w", err)
-	}
-	in.Classes = Pointers(classes.Items)
-	if segments != nil {
-		return in, nil
-	}
-	var all corev1.NodeList
+	var nodes corev1.NodeList
 	var csiNodes storagev1.CSINodeList
-	err := errors.Join(
-		from.List(ctx, &all, client.UnsafeDisableDeepCopy), from.List(ctx, &csiNodes, client.UnsafeDisableDeepCopy),
-	)
+	err := from.List(ctx, &classes, client.UnsafeDisableDeepCopy)
+	if ofNodes {
+		err = errors.Join(
+			err, from.List(ctx, &nodes, client.UnsafeDisableDeepCopy),
+			from.List(ctx, &csiNodes, client.UnsafeDisableDeepCopy),
+		)
+	}
 	if err != nil {
-		return in, fmt.Errorf("list nodes: %w", err)
+		return PlanInputs{}, fmt.Errorf("list classes and nodes: %w", err)
 	}
-	nodes, registrations := Pointers(all.Items), Pointers(csiNodes.Items)
-	in.Segments = capacity.Segments(nodes, registrations, rules.Driver)
-	in.Unregistered = capacity.Unregistered(nodes, registrations, rules.Driver)
-	in.Nodes = []string{}
-	for _, node := range nodes {
-		in.Nodes = append(in.Nodes, node.Name)
-	}
-	return in, nil
+	return PlanInputs{Pointers(classes.Items), Pointers(nodes.Items), Pointers(csiNodes.Items)}, nil
 }
 
 // Pointers returns a pointer to each item of a list.

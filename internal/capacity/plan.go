@@ -86,17 +86,18 @@ func (c *Controller) replan(ctx context.Context, _ planKey) (ctrlreconcile.Resul
 		return ctrlreconcile.Result{}, ctx.Err()
 	}
 	before := c.plan.Load()
-	in, err := GatherPlan(ctx, c.Cached, c.Rules, c.Segments)
+	in, err := GatherPlan(ctx, c.Cached, c.Segments == nil)
 	if err != nil {
 		return ctrlreconcile.Result{}, err
 	}
 	var result ctrlreconcile.Result
-	if c.Segments == nil {
-		if in.Segments, result.RequeueAfter, err = c.linger(ctx, in); err != nil {
+	segments := c.Segments
+	if segments == nil {
+		if segments, result.RequeueAfter, err = c.linger(ctx, in); err != nil {
 			return ctrlreconcile.Result{}, err
 		}
 	}
-	after := capacity.NewPlan(in.Classes, in.Segments, c.Rules)
+	after := capacity.NewPlan(in.Classes, segments, c.Rules)
 	c.plan.Store(after)
 	changes := capacity.Changes(before, after)
 	for _, key := range changes {
@@ -112,14 +113,14 @@ func (c *Controller) replan(ctx context.Context, _ planKey) (ctrlreconcile.Resul
 			"published capacities change", "capacities", len(after.Keys), "changes", len(changes),
 		)
 	}
-	return result, c.sweep(ctx, in.Nodes)
+	return result, c.sweep(ctx, in)
 }
 
-// linger adds the segments that stay for the grace period, and returns when the first of them ends.
+// linger returns the segments of the nodes with those that stay for the grace period, and when the first of them ends.
 // Published are those of objects too: a new leader has no plan before.
 func (c *Controller) linger(ctx context.Context, in PlanInputs) ([]capacity.Segment, time.Duration, error) {
 	var list storagev1.CSIStorageCapacityList
-	if err := c.Objects.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.objects.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, 0, fmt.Errorf("list capacities: %w", err)
 	}
 	published := slices.Clone(c.plan.Load().Segments())
@@ -130,9 +131,11 @@ func (c *Controller) linger(ctx context.Context, in PlanInputs) ([]capacity.Segm
 	}
 	slices.Sort(published)
 	now := c.Clock.Now()
-	stay, next := c.missing.Linger(slices.Compact(published), in.Segments, in.Unregistered, now)
+	found := capacity.Segments(in.Nodes, in.CSINodes, c.Rules.Driver)
+	without := capacity.Unregistered(in.Nodes, in.CSINodes, c.Rules.Driver)
+	stay, next := c.missing.Linger(slices.Compact(published), found, without, now)
 	c.missing = stay
-	segments := slices.Concat(in.Segments, stay.At(now))
+	segments := slices.Concat(found, stay.At(now))
 	slices.Sort(segments)
 	if next.IsZero() {
 		return segments, 0, nil
@@ -143,9 +146,9 @@ func (c *Controller) linger(ctx context.Context, in PlanInputs) ([]capacity.Segm
 // sweep enqueues the keys of objects that are not planned. It deletes objects with a selector that
 // no provisioner writes, and the objects of per-node provisioners whose node no longer exists
 // (S-20).
-func (c *Controller) sweep(ctx context.Context, nodes []string) error {
+func (c *Controller) sweep(ctx context.Context, in PlanInputs) error {
 	var list storagev1.CSIStorageCapacityList
-	if err := c.Objects.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.objects.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list capacities: %w", err)
 	}
 	objects, plan := Pointers(list.Items), c.plan.Load()
@@ -160,8 +163,8 @@ func (c *Controller) sweep(ctx context.Context, nodes []string) error {
 			c.enqueue(priorityNew, key)
 		}
 	}
-	if nodes != nil {
-		leftovers = append(leftovers, capacity.Leftovers(objects, nodes, c.Rules)...)
+	if c.Segments == nil { // else the nodes are not read
+		leftovers = append(leftovers, capacity.Leftovers(objects, in.Nodes, c.Rules)...)
 	}
 	var errs []error
 	for _, object := range leftovers {
@@ -178,7 +181,7 @@ func (c *Controller) sweep(ctx context.Context, nodes []string) error {
 func (c *Controller) State() telemetry.CapacityState {
 	plan := c.plan.Load()
 	var list storagev1.CSIStorageCapacityList
-	if plan == nil || c.Objects.List(context.Background(), &list, client.UnsafeDisableDeepCopy) != nil {
+	if plan == nil || c.objects.List(context.Background(), &list, client.UnsafeDisableDeepCopy) != nil {
 		return telemetry.CapacityState{}
 	}
 	state := telemetry.CapacityState{Goal: len(plan.Keys)}

@@ -62,15 +62,15 @@ type objects struct {
 	client.Reader
 }
 
-func (o objects) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+func (o *objects) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
 	return o.Reader.Get(ctx, key, into, opts...)
 }
 
-func (o objects) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
+func (o *objects) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
 	return o.Reader.List(ctx, into, opts...)
 }
 
-func (objects) WaitForCacheSync(context.Context) bool { return true }
+func (*objects) WaitForCacheSync(context.Context) bool { return true }
 
 // rig is a controller with nodes in zones a and b, on an API server that counts writes.
 type rig struct {
@@ -119,15 +119,24 @@ func newRig(t *testing.T, existing ...client.Object) *rig {
 		Settings: reconcile.Settings{
 			Workers: 1, Clock: r.clock, Backoff: reconcile.Backoff{First: time.Second, Most: time.Minute}, Decided: measures.Decisions, Events: r,
 		},
-		Cached: r.api, Objects: objects{Reader: r.api}, Live: r.api, Writer: r.api, CSI: r.driver, Timeout: time.Second, Poll: time.Minute,
+		Cached: r.api, Objects: &objects{Reader: r.api}, Live: r.api, Writer: r.api, CSI: r.driver, Timeout: time.Second, Poll: time.Minute,
 		Rules:  capacity.Rules{Driver: driverName, Namespace: namespace, ManagedBy: names.CapacityManager("")},
 		MaxAge: 15 * time.Minute, Locks: &csirpc.VolumeLocks{}, InFlight: measures.InFlight, Random: func() float64 { return r.random },
 	})
+	r.objects.Fed(&storagev1.CSIStorageCapacity{})
 	r.keys = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[capacity.Key]())
 	t.Cleanup(r.keys.ShutDown)
 	r.queue.Store(&r.keys)
 	return r
 }
+
+// over has the controller write to another API server.
+func (r *rig) over(api client.WithWatch) {
+	r.api, r.Live, r.writer = api, api, r.objects.Recording(api)
+}
+
+// hide has the cache of the objects show none.
+func (r *rig) hide() { r.Objects.(*objects).Reader = builder().Build() }
 
 func class(name string) *storagev1.StorageClass {
 	return &storagev1.StorageClass{

@@ -3,7 +3,6 @@ package capacity
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -24,29 +23,24 @@ type next = verdict.Verdict[capacity.Action]
 // Gather implements reconcile.Task.
 func (c *Controller) Gather(ctx context.Context, key capacity.Key) (capacity.Snapshot, error) {
 	plan := c.plan.Load()
-	return Gather(ctx, c.Cached, c.Objects, key, Memory{
+	s, err := Gather(ctx, c.Cached, c.objects, key, Memory{
 		Rules: c.Rules, IsPlanned: plan != nil && plan.Keys[key],
 		FailingFor: c.answers.failingFor(key), MaxAge: c.MaxAge,
-		Unseen: func(match func(*storagev1.CSIStorageCapacity) bool) []*storagev1.CSIStorageCapacity {
-			return slices.DeleteFunc(c.written.Unseen(match), func(own *storagev1.CSIStorageCapacity) bool {
-				return c.isGone(ctx, key, own)
-			})
-		},
 	})
+	s.Poll = c.Poll
+	for _, object := range s.Objects {
+		if c.objects.IsUnseen(object) {
+			s.UnseenFor = c.Clock.Since(c.answers.get(key).wrote)
+		}
+	}
+	return s, err
 }
 
-// isGone reads an object from the API server that this process wrote and that the cache has not shown
-// since the last poll: if the watch was interrupted and another client deleted the object, no event says so.
-func (c *Controller) isGone(ctx context.Context, key capacity.Key, own *storagev1.CSIStorageCapacity) bool {
-	if c.Clock.Since(c.answers.get(key).wrote) < c.Poll/2 {
-		return false
-	}
-	live, err := kube.Get(ctx, c.Live, client.ObjectKeyFromObject(own), &storagev1.CSIStorageCapacity{})
-	if err != nil || live != nil && live.UID == own.UID {
-		return false
-	}
-	c.written.Forget(own)
-	return true
+// Read implements reconcile.Reader.
+func (c *Controller) Read(
+	ctx context.Context, s capacity.Snapshot, refs []verdict.Ref,
+) (capacity.Snapshot, error) {
+	return Read(ctx, c.Live, s, refs)
 }
 
 // Decide implements reconcile.Task.
@@ -91,7 +85,7 @@ func (c *Controller) create(
 ) (next, error) {
 	object = object.DeepCopy()
 	c.answers.writes(s.Key, capacity.ValuesOf(object))
-	err := c.Writer.Create(ctx, object)
+	err := c.writer.Create(ctx, object)
 	if apierrors.IsAlreadyExists(err) {
 		live, err := kube.Get(ctx, c.Live, client.ObjectKeyFromObject(object), &storagev1.CSIStorageCapacity{})
 		if err != nil || live == nil {
@@ -102,36 +96,29 @@ func (c *Controller) create(
 	if err != nil {
 		return nil, fmt.Errorf("create the capacity of %s: %w", s.Key, err)
 	}
-	c.wrote(object)
 	return nil, nil
 }
 
 func (c *Controller) update(ctx context.Context, s capacity.Snapshot, object *storagev1.CSIStorageCapacity) error {
 	object = object.DeepCopy()
 	c.answers.writes(s.Key, capacity.ValuesOf(object))
-	if err := c.Writer.Update(ctx, object); err != nil {
+	if err := c.writer.Update(ctx, object); err != nil {
 		if apierrors.IsNotFound(err) {
-			c.written.Forget(object)
+			c.objects.Forget(object)
 		}
 		return fmt.Errorf("update the capacity of %s: %w", s.Key, err)
 	}
-	c.wrote(object)
 	return nil
-}
-
-func (c *Controller) wrote(object *storagev1.CSIStorageCapacity) {
-	object.ManagedFields = nil
-	c.written.Wrote(object)
 }
 
 // remove deletes an object with its uid and resourceVersion as preconditions. A watch that is interrupted
 // from before its creation until after its deletion delivers neither.
 func (c *Controller) remove(ctx context.Context, object *storagev1.CSIStorageCapacity) error {
 	seen := client.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion}
-	if err := c.Writer.Delete(ctx, object, seen); client.IgnoreNotFound(err) != nil {
+	if err := c.writer.Delete(ctx, object, seen); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete capacity %s: %w", client.ObjectKeyFromObject(object), err)
 	}
-	c.written.Forget(object)
+	c.objects.Forget(object)
 	return nil
 }
 

@@ -85,8 +85,7 @@ func (a *Attachments) TellAttacher(va *storagev1.VolumeAttachment, what Attachme
 	}
 }
 
-// TellController reports the answer to a write to the attach-detach controller, if it is
-// registered.
+// TellController reports the answer to a write to the attach-detach controller, if it is registered.
 func (a *Attachments) TellController(va *storagev1.VolumeAttachment) {
 	if a == nil {
 		return

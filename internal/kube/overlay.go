@@ -17,13 +17,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Overlay is the informer cache with this process's own writes laid over it, so that no controller
-// acts on a view that is older than its own last write, or than that of another controller in the
-// process. It is a client.Reader; [Overlay.Recording] returns the client whose writes it lays over.
+// Overlay is the informer cache with this process's own writes laid over it, so that no controller acts
+// on a view that is older than its own last write, or than that of another controller in the process. It
+// is a client.Reader; [Overlay.Recording] returns the client whose writes it lays over.
 //
 // Only kinds that are watched ([Overlay.Watch]) are laid over: the watch says when a write can be
-// dropped. They must not be of a kind that is deleted with a grace period (pods). Objects that a
-// read returns must not be changed where client.UnsafeDisableDeepCopy is given.
+// dropped. They must not be of a kind that is deleted with a grace period (pods). Objects that a read returns must not be changed where client.UnsafeDisableDeepCopy is given.
 type Overlay struct {
 	cached client.Reader
 	*ownView
@@ -41,11 +40,11 @@ type ownView struct {
 // ownKind has this process's writes to the objects of one kind.
 type ownKind struct {
 	*OwnWrites[client.Object]
-	// deleted are objects that this process deleted, until the watch shows that they are being
-	// deleted. Without a finalizer they are gone.
+	// deleted are objects that this process deleted, until the watch shows that they are being deleted.
+	// Without a finalizer they are gone.
 	deleted EndedObjects
-	// ended are objects whose last finalizer this process removed, until the watch shows that they
-	// are gone. The response to that write has the version from before.
+	// ended are objects whose last finalizer this process removed, until the watch shows that they are
+	// gone. The response to that write has the version from before.
 	ended EndedObjects
 	// forgotten counts what is dropped from these two, before it is dropped.
 	forgotten atomic.Uint64
@@ -87,8 +86,8 @@ func (o *Overlay) Watch(ctx context.Context, informers cache.Informers, kinds ..
 	return nil
 }
 
-// Fed lays this process's writes over the objects of these kinds. The caller has event handlers of
-// its own and calls [Overlay.Saw] and [Overlay.Gone] from them, after its own state has the object.
+// Fed lays this process's writes over the objects of these kinds. The caller has event handlers of its own
+// and calls [Overlay.Saw] and [Overlay.Gone] from them, after its own state has the object.
 func (o *Overlay) Fed(kinds ...client.Object) {
 	for _, kind := range kinds {
 		o.add(kind)
@@ -106,8 +105,8 @@ func (o *Overlay) add(kind client.Object) (isNew bool) {
 	return true
 }
 
-// Index makes field indexes known, so that a List by them finds own writes too. The cache needs
-// them as well ([AddIndexes]).
+// Index makes field indexes known, so that a List by them finds own writes too. The cache needs them as
+// well ([AddIndexes]).
 func (o *Overlay) Index(indexes ...Index) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -129,8 +128,8 @@ func (o *Overlay) kind(of reflect.Type) *ownKind {
 	return o.kinds[of]
 }
 
-// Wrote lays an object over the cache, as the API server returned it to a write or a live read. The
-// write that removes the last finalizer of an object that is being deleted ends it.
+// Wrote lays an object over the cache, as the API server returned it to a write or a live read. The write
+// that removes the last finalizer of an object that is being deleted ends it.
 func (o *Overlay) Wrote(object client.Object) {
 	k := o.kind(typeOf(object))
 	if k == nil {
@@ -149,11 +148,22 @@ func (o *Overlay) Deleted(object client.Object) {
 	}
 }
 
-// Forget drops what is laid over the cached object, if it has the same uid, and reports whether
-// there was something.
+// Forget drops what is laid over the cached object, if it has the same uid, and reports whether there was
+// something.
 func (o *Overlay) Forget(object client.Object) bool {
 	k := o.kind(typeOf(object))
 	return k != nil && k.Forget(object)
+}
+
+// IsUnseen reports whether an object is as this process wrote it and the watch cannot have delivered that
+// write. If the watch is interrupted meanwhile, it may never deliver that the object was deleted since.
+func (o *Overlay) IsUnseen(object client.Object) bool {
+	k := o.kind(typeOf(object))
+	if k == nil {
+		return false
+	}
+	own, _, ahead := k.own(client.ObjectKeyFromObject(object))
+	return ahead && own.GetUID() == object.GetUID()
 }
 
 // Saw records an object that the watch has delivered.
@@ -195,8 +205,8 @@ func (o *Overlay) handler() toolscache.ResourceEventHandler {
 	}
 }
 
-// Get implements client.Reader. An object that this process deleted is being deleted, or gone,
-// though the cache does not show it yet.
+// Get implements client.Reader. An object that this process deleted is being deleted, or gone, though the
+// cache does not show it yet.
 func (o *Overlay) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
 	k := o.kind(typeOf(into))
 	if k == nil {
@@ -245,8 +255,8 @@ func copyInto(from, into client.Object) {
 	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(from.DeepCopyObject()).Elem())
 }
 
-// List implements client.Reader. Matching own writes that the cache does not show are added, and
-// objects that do not match since an own write are left out.
+// List implements client.Reader. Matching own writes that the cache does not show are added, and objects
+// that do not match since an own write are left out.
 func (o *Overlay) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	k := o.kind(itemType(list))
 	if k == nil {
@@ -284,8 +294,8 @@ func (o *Overlay) list(ctx context.Context, k *ownKind, list client.ObjectList, 
 	return meta.SetList(list, items)
 }
 
-// laidOver returns the listed objects as new as this process's writes; changed is false if they are
-// as the cache has them.
+// laidOver returns the listed objects as new as this process's writes; changed is false if they are as
+// the cache has them.
 func (o *Overlay) laidOver(
 	ctx context.Context, k *ownKind, list client.ObjectList, own map[client.ObjectKey]client.Object,
 	matches func(client.Object) bool,

@@ -6,12 +6,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Recording returns the client with the same methods whose successful writes are laid over the
-// cache.
+// Recording returns the client with the same methods whose successful writes are laid over the cache.
 func (o *Overlay) Recording(to client.Client) client.Client { return recorder{to, o} }
 
-// recorder notes each write that the API server has answered. One without an answer is not noted:
-// it may have failed.
+// recorder notes each write that the API server has answered. One without an answer is not noted: it may
+// have failed.
 type recorder struct {
 	client.Client
 	overlay *Overlay

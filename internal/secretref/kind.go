@@ -75,8 +75,8 @@ func Older() map[string]string {
 // Keys are the two parameters of a class that name a secret.
 type Keys struct{ Name, Namespace string }
 
-// Pairs returns the parameters that name secrets, of the classes of volumes, snapshots and groups,
-// deprecated ones too.
+// Pairs returns the parameters that name secrets, of the classes of volumes, snapshots and groups, deprecated
+// ones too.
 func Pairs() []Keys {
 	var all []Keys
 	for _, p := range append(pairs[:], fallback, snapshotterPair, listPair, groupPair, groupGetPair) {

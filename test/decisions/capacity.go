@@ -13,12 +13,12 @@ import (
 // capacities notes what the provisioner decides about each capacity that it plans or finds published.
 func (r run) capacities(all []client.Object) {
 	rules := capacity.Rules{Driver: r.driver, ManagedBy: names.CapacityManager("")}
-	in, err := capacities.GatherPlan(r.ctx, r.from.Cached, rules, nil)
+	in, err := capacities.GatherPlan(r.ctx, r.from.Cached, true)
 	if err != nil {
 		r.found["plan of capacities"] = "error: " + err.Error()
 		return
 	}
-	plan := capacity.NewPlan(in.Classes, in.Segments, rules)
+	plan := capacity.NewPlan(in.Classes, capacity.Segments(in.Nodes, in.CSINodes, r.driver), rules)
 	keys := map[capacity.Key]bool{}
 	for key := range plan.Keys {
 		keys[key] = true

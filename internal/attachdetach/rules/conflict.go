@@ -13,8 +13,8 @@ import (
 	"github.com/purser-csi/purser/internal/verdict"
 )
 
-// tellAgain is after how long the event about an attach error or a multi-attach conflict is
-// repeated while it lasts.
+// tellAgain is after how long the event about an attach error or a multi-attach conflict is repeated
+// while it lasts.
 const tellAgain = 5 * time.Minute
 
 // conflict is for an exclusive volume that another node has (4.8). Since Kubernetes 1.37 the text

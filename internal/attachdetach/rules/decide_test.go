@@ -349,8 +349,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// 4.4 step 4: the nodes that have the volume without need are noted when they change, before all
-// else.
+// 4.4 step 4: the nodes that have the volume without need are noted when they change, before all else.
 func TestUnwantedIsNoted(t *testing.T) {
 	for row, tc := range map[string]struct {
 		s    Snapshot
@@ -451,8 +450,8 @@ func TestUsedBy(t *testing.T) {
 	}
 }
 
-// R11: the new VolumeAttachment is for the volume that the pods use, and not for a released one
-// whose claim had the same name, nor for one that is being deleted.
+// R11: the new VolumeAttachment is for the volume that the pods use, and not for a released one whose
+// claim had the same name, nor for one that is being deleted.
 func TestWantedVolume(t *testing.T) {
 	s := world(uses("a", "c"), bound("new"), terminating("pv"))
 	s.Volumes[1].Spec.ClaimRef.Name = "c"
@@ -485,8 +484,8 @@ func FuzzDecide(f *testing.F) {
 	})
 }
 
-// checkInUse fails if a volume that its node reports in use is detached from it without force,
-// unless no kubelet can have mounted it.
+// checkInUse fails if a volume that its node reports in use is detached from it without force, unless
+// no kubelet can have mounted it.
 func checkInUse(t *testing.T, s Snapshot) {
 	t.Helper()
 	d, ok := Decide(s, start).(do)

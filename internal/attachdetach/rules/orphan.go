@@ -12,8 +12,8 @@ import (
 	"github.com/purser-csi/purser/internal/verdict"
 )
 
-// wantedVolume is the name of the PersistentVolume that the node's pods use, one of several with
-// the same handle (R11); empty for the one that they name in place.
+// wantedVolume is the name of the PersistentVolume that the node's pods use, one of several with the
+// same handle (R11); empty for the one that they name in place.
 func (p *plan) wantedVolume(node string) string {
 	terminating := ""
 	for _, pv := range p.Volumes {
@@ -50,8 +50,8 @@ func namesClaim(pod *corev1.Pod, claim string) bool {
 
 // isReplaceable reports whether the VolumeAttachment of a node that wants the volume is for another
 // PersistentVolume than the pods use, which is gone or terminating, and whether it can be detached
-// without taking a device from below a pod. All volumes with one handle have one VolumeAttachment
-// on a node (R11), so one that the attacher cannot attach any more would block the others for good.
+// without taking a device from below a pod. All volumes with one handle have one VolumeAttachment on
+// a node (R11), so one that the attacher cannot attach any more would block the others for good.
 //   - Neither attached nor listed: no kubelet can have mounted it. A kubelet reports it in use all the
 //     same, as soon as it knows the pod.
 //   - Attached: only if the node does not report it in use. In use it serves the pods as it is, and
@@ -64,9 +64,9 @@ func (p *plan) isReplaceable(va *storagev1.VolumeAttachment, node string) bool {
 	return unmounted && p.isOrphan(va, node)
 }
 
-// isOrphan reports whether the PersistentVolume of a VolumeAttachment does not exist, is being
-// deleted, or was created again under its name with another handle or without CSI. Its absence has
-// an effect, so it is read live.
+// isOrphan reports whether the PersistentVolume of a VolumeAttachment does not exist, is being deleted, or
+// was created again under its name with another handle or without CSI. Its absence has an effect, so it is
+// read live.
 func (p *plan) isOrphan(va *storagev1.VolumeAttachment, node string) bool {
 	name := ptr.Deref(va.Spec.Source.PersistentVolumeName, "")
 	if name == "" {
@@ -86,8 +86,8 @@ func (p *plan) isOrphan(va *storagev1.VolumeAttachment, node string) bool {
 	return key != p.Key
 }
 
-// replace detaches the volume as [plan.detach] does. The deletion of the VolumeAttachment enqueues
-// the volume, which is then attached for the PersistentVolume that the pods use.
+// replace detaches the volume as [plan.detach] does. The deletion of the VolumeAttachment enqueues the
+// volume, which is then attached for the PersistentVolume that the pods use.
 func (p *plan) replace(va *storagev1.VolumeAttachment, node string) {
 	message := fmt.Sprintf(
 		"VolumeAttachment %s is for PersistentVolume %q, which is gone, another volume by now or being deleted; "+

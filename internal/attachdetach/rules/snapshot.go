@@ -64,30 +64,29 @@ type Snapshot struct {
 	Volumes []*corev1.PersistentVolume
 	// Bound has the names of those that are bound to a claim which exists.
 	Bound map[string]bool
-	// Inline is the volume as pods name it in place, translated from an in-tree plugin (4.9); nil
-	// if none does. It is no object.
+	// Inline is the volume as pods name it in place, translated from an in-tree plugin (4.9); nil if
+	// none does. It is no object.
 	Inline *corev1.PersistentVolume
 	// Pods are those that use a bound claim of one of the volumes (R11: several with the same
 	// handle are one volume), or name it in place.
 	Pods        []*corev1.Pod
 	Attachments []*storagev1.VolumeAttachment // of the driver and the handle
-	// Live has PersistentVolumes of the API server by name, as far as they were read; nil for one
-	// that does not exist.
+	// Live has PersistentVolumes of the API server by name, as far as they were read; nil for one that
+	// does not exist.
 	Live map[string]*corev1.PersistentVolume
 	// Nodes has each node that a pod, a VolumeAttachment or a list names; absent for one that does
 	// not exist.
 	Nodes map[string]*corev1.Node
-	// Confirmed has the VolumeAttachments that this process has created or confirmed, and not
-	// listed since; see [Confirm].
+	// Confirmed has the VolumeAttachments that this process has created or confirmed, and not listed
+	// since; see [Confirm].
 	Confirmed map[types.UID]bool
 	// Unwanted says since when the volume is attached to a node that does not want it; absent for
 	// one that was just noticed.
 	Unwanted map[string]time.Time
-	// UnusedSince is since when the audit has found a VolumeAttachment whose handle is not known;
-	// zero for one that it has not seen.
+	// UnusedSince is since when the audit has found a VolumeAttachment whose handle is not known; zero for
+	// one that it has not seen.
 	UnusedSince time.Time
-	// Known is the key of the volume of a VolumeAttachment whose handle has become known; nil for
-	// none.
+	// Known is the key of the volume of a VolumeAttachment whose handle has become known; nil for none.
 	Known *Key
 	Rules Rules
 }
@@ -100,8 +99,8 @@ type Rules struct {
 	// ForceAfter is how long an unhealthy node may report an unwanted volume in use before it is
 	// detached anyway; 0 for never.
 	ForceAfter time.Duration
-	// AuditEvery is how long a VolumeAttachment without a PersistentVolume must be unused before it
-	// is deleted, at least a second.
+	// AuditEvery is how long a VolumeAttachment without a PersistentVolume must be unused before it is
+	// deleted, at least a second.
 	AuditEvery time.Duration
 }
 
@@ -114,10 +113,10 @@ type Action interface{ action() }
 // that pods name in place.
 type Create struct{ Name, Node, Volume string }
 
-// Confirm writes to a VolumeAttachment that another process has created, before the volume is
-// listed on its node. A deletion has the resourceVersion of the VolumeAttachment as its
-// precondition, so that a deletion which a previous leader has sent, and which arrives late, is
-// refused from then on. Without it:
+// Confirm writes to a VolumeAttachment that another process has created, before the volume is listed
+// on its node. A deletion has the resourceVersion of the VolumeAttachment as its precondition, so
+// that a deletion which a previous leader has sent, and which arrives late, is refused from then on.
+// Without it:
 //
 //  1. the previous leader unlists the volume, sends the deletion, and is killed;
 //  2. the pod comes back, and this process lists the volume again;
@@ -154,8 +153,8 @@ const (
 	ForcedByTaint Force = "out-of-service"
 )
 
-// Note notes the nodes that have the volume and do not want it, for [Snapshot.Unwanted]: the timer
-// of a forced detach starts.
+// Note notes the nodes that have the volume and do not want it, for [Snapshot.Unwanted]: the timer of a
+// forced detach starts.
 type Note struct{ Unwanted []string }
 
 // Requeue enqueues a VolumeAttachment under the key of its volume.
@@ -166,8 +165,8 @@ type Tell struct {
 	Pods    []*corev1.Pod
 	Event   Event
 	Message string
-	// State is what the event says of the volume. A pod whose last event about the volume had the
-	// same state gets it again only after Again; 0 for never.
+	// State is what the event says of the volume. A pod whose last event about the volume had the same
+	// state gets it again only after Again; 0 for never.
 	State string
 	Again time.Duration
 }

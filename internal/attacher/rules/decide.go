@@ -33,8 +33,7 @@ func Decide(s Snapshot, now time.Time) Verdict {
 			Until:   s.Failed.Next,
 		}
 	case s.Failed.Count > 0 && !now.Before(s.Failed.Next) && !s.IsLive:
-		// A stale cache may show a VolumeAttachment that the attacher of another process has
-		// released.
+		// A stale cache may show a VolumeAttachment that the attacher of another process has released.
 		return verdict.MustRead[Action](verdict.Ref{What: RefLiveAttachment, Name: va.Name})
 	}
 	return v
@@ -111,8 +110,8 @@ func mistakeIn(s Snapshot) string {
 	return ""
 }
 
-// ForNew returns what is written onto a VolumeAttachment that is about to be created, from the
-// decision about it, if it can be attached at once.
+// ForNew returns what is written onto a VolumeAttachment that is about to be created, from the decision
+// about it, if it can be attached at once.
 func ForNew(v Verdict) (Prepare, bool) {
 	todo, acts := v.(do)
 	if !acts {
@@ -195,9 +194,9 @@ func released(s Snapshot, first []Action) Verdict {
 }
 
 // AfterPrepare asks for what the next decision needs: the finalizer is written, and whether another
-// VolumeAttachment has the volume is asked again, so that of two at the same time at most one goes
-// on. written is false for a VolumeAttachment that is gone: a publish without the finalizer would
-// be detached by no process.
+// VolumeAttachment has the volume is asked again, so that of two at the same time at most one goes on.
+// written is false for a VolumeAttachment that is gone: a publish without the finalizer would be
+// detached by no process.
 func AfterPrepare(s Snapshot, written bool) Verdict {
 	if !written {
 		return Gone()
@@ -212,10 +211,10 @@ func AfterPrepare(s Snapshot, written bool) Verdict {
 	return verdict.MustRead[Action](refs...)
 }
 
-// held returns nil if an exclusive volume may be published. The volume may be at the node of
-// another VolumeAttachment that has the attacher's finalizer, whatever its status, and awaits the
-// end of that one: the attach-detach controller keeps the order, but a VolumeAttachment that its
-// previous leader created can arrive late, or a user can create one.
+// held returns nil if an exclusive volume may be published. The volume may be at the node of another
+// VolumeAttachment that has the attacher's finalizer, whatever its status, and awaits the end of that
+// one: the attach-detach controller keeps the order, but a VolumeAttachment that its previous leader
+// created can arrive late, or a user can create one.
 func held(s Snapshot) Verdict {
 	finalizer := names.AttacherFinalizer(s.Driver.Name)
 	for _, other := range s.Others {
@@ -279,8 +278,8 @@ func markOnce(s Snapshot, mark MarkFailed, then Verdict) Verdict {
 	return do{Finding: then.Because(), Actions: []Action{mark}, Then: then}
 }
 
-// Gone is the answer about a VolumeAttachment that does not exist, or that another driver's
-// attacher works on.
+// Gone is the answer about a VolumeAttachment that does not exist, or that another driver's attacher
+// works on.
 func Gone() Verdict {
 	return idle(verdict.AttachmentNotOurs, "the VolumeAttachment does not exist, or another driver attaches it")
 }

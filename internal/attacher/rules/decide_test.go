@@ -54,8 +54,7 @@ func deleted(s *Snapshot) { s.Attachment.DeletionTimestamp = new(metav1.NewTime(
 
 func mismatch(s *Snapshot) { s.Mismatch = true }
 
-// failedBefore has the last attempt with the same attachment fail; the next one is due after a
-// while.
+// failedBefore has the last attempt with the same attachment fail; the next one is due after a while.
 func failedBefore(next time.Duration) func(*Snapshot) {
 	return func(s *Snapshot) {
 		s.Failed = Attempt{Count: 1, Next: now.Add(next), Inputs: Inputs(s.Attachment)}
@@ -185,8 +184,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// AT-H11, AT-A12: after the finalizer is written, the volume's attachments are read again, and one
-// that is gone is not published.
+// AT-H11, AT-A12: after the finalizer is written, the volume's attachments are read again, and one that is
+// gone is not published.
 func TestAfterPrepare(t *testing.T) {
 	for want, v := range map[string]Verdict{
 		"read VolumeAttachment/va, PersistentVolume/pv":                       AfterPrepare(snapshot(), true),

@@ -37,8 +37,8 @@ func fuzzSnapshot(in *fuzzing.Reader) Snapshot {
 	return s
 }
 
-// FuzzPublishing: no object with missing fields makes a decision panic, each has a known reason and
-// an error that fits into the status, and the driver is called for what the attachment says.
+// FuzzPublishing: no object with missing fields makes a decision panic, each has a known reason and an
+// error that fits into the status, and the driver is called for what the attachment says.
 func FuzzPublishing(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("\x01\x02\x04\x01\x02\x01\x0c\x00\x00\x01\x02\x01\x04\x00\x01\x00\x00\x00\x01\x03\x04\x00\x00\x00\x01\x01\x01\x03\x00"))

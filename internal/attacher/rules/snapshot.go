@@ -34,17 +34,15 @@ type Driver struct {
 // Snapshot is the world around one VolumeAttachment.
 type Snapshot struct {
 	Attachment *storagev1.VolumeAttachment // nil: it does not exist
-	// Volume is the one that the attachment names, or that stands in it as an inline spec. One of
-	// an in-tree plugin is translated to its driver's (AT-A5). nil: it does not exist.
+	// Volume is the one that the attachment names, or that stands in it as an inline spec. One of an
+	// in-tree plugin is translated to its driver's (AT-A5). nil: it does not exist.
 	Volume *corev1.PersistentVolume
 	// Untranslated is why the volume could not be translated; empty if it could.
 	Untranslated string
-	// Migrated says that the volume was translated, or is inline, for the label of the metrics
-	// (AT-M1).
+	// Migrated says that the volume was translated, or is inline, for the label of the metrics (AT-M1).
 	Migrated bool
 	Node     *storagev1.CSINode // of its node; nil: it does not exist
-	// Others are the other VolumeAttachments of the same volume, if HasOthers says that they were
-	// read.
+	// Others are the other VolumeAttachments of the same volume, if HasOthers says that they were read.
 	Others    []*storagev1.VolumeAttachment
 	HasOthers bool
 	Driver    Driver

@@ -37,6 +37,15 @@ type Snapshot struct {
 	// MaxAge is the age at which a published capacity is withdrawn while GetCapacity fails; 0 for
 	// never.
 	MaxAge time.Duration
+	// UnseenFor is the time since this process wrote an object that the cache has not shown since; 0 if it
+	// has shown all, or they were read from the API server.
+	UnseenFor time.Duration
+	Poll      time.Duration // between two runs of a key
+}
+
+// ReadObject is what a decision asks for if it depends on whether an object still exists.
+func ReadObject(object *storagev1.CSIStorageCapacity) verdict.Ref {
+	return verdict.Ref{What: "CSIStorageCapacity", Namespace: object.Namespace, Name: object.Name}
 }
 
 // Action is one of [GetCapacity], [Create], [Update] and [Delete].
@@ -76,6 +85,14 @@ func Decide(s Snapshot) Verdict {
 			verdict.CapacityNotPlanned, "no class or no node has this segment any more",
 		)}
 		return withDeletions(then, s.Objects)
+	}
+	// If the watch was interrupted and another client deleted the object, no event says so.
+	if s.UnseenFor > 0 && s.UnseenFor >= s.Poll/2 {
+		var refs []verdict.Ref
+		for _, object := range s.Objects {
+			refs = append(refs, ReadObject(object))
+		}
+		return verdict.MustRead[Action](refs...)
 	}
 	_, surplus := s.split()
 	asked := verdict.Because(verdict.CapacityPublished, "ask the driver for the capacity of %s", s.Key.String())

@@ -247,3 +247,15 @@ func TestAfterExists(t *testing.T) {
 		}
 	}
 }
+
+// S-10: an object that the cache has not shown for half a poll may be gone, and is read live once.
+func TestUnseenObject(t *testing.T) {
+	for unseen, want := range map[time.Duration]bool{0: false, 29 * time.Second: false, 30 * time.Second: true} {
+		s := snapshot(published("o", 1))
+		s.Poll, s.UnseenFor = time.Minute, unseen
+		asks, reads := Decide(s).(verdict.Read[Action])
+		if reads != want || reads && asks.Refs[0] != ReadObject(s.Objects[0]) {
+			t.Errorf("unseen for %s: %+v", unseen, Decide(s))
+		}
+	}
+}

@@ -3,6 +3,7 @@ package capacity
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -170,10 +171,10 @@ func (p *Plan) touchedSegments(places []Segment) []Segment {
 // Leftovers returns the objects that per-node provisioners published for nodes that no longer exist
 // (S-20). Such a provisioner labels its objects with its node, and does not run any more when the
 // node is removed.
-func Leftovers(objects []*storagev1.CSIStorageCapacity, nodes []string, rules Rules) []*storagev1.CSIStorageCapacity {
+func Leftovers(objects []*storagev1.CSIStorageCapacity, nodes []*corev1.Node, rules Rules) []*storagev1.CSIStorageCapacity {
 	managers := map[string]bool{rules.ManagedBy: true}
 	for _, node := range nodes {
-		managers[names.CapacityManager(node)] = true
+		managers[names.CapacityManager(node.Name)] = true
 	}
 	var left []*storagev1.CSIStorageCapacity
 	for _, object := range objects {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -128,7 +129,7 @@ func TestLeftovers(t *testing.T) {
 	got := Leftovers([]*storagev1.CSIStorageCapacity{
 		gone, object("here", driver, names.CapacityManager("here")), object("central", driver, names.CapacityManager("")),
 		object("theirs", "other", names.CapacityManager("gone")), object("another tool", driver, "tool"),
-	}, []string{"here"}, central)
+	}, []*corev1.Node{node("here", nil)}, central)
 	if diff := cmp.Diff([]*storagev1.CSIStorageCapacity{gone}, got); diff != "" {
 		t.Error(diff)
 	}

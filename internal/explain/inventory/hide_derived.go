@@ -9,10 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// noteDerived replaces the words of names that a controller makes of other names: of the pods and
-// claims of a StatefulSet, and of the claims of ephemeral volumes. They are made of the words of
-// those names in the same way, since what is missing is found by its name. An event may name one
-// that does not exist.
+// noteDerived replaces the words of names that a controller makes of other names: of the pods and claims of a
+// StatefulSet, and of the claims of ephemeral volumes. They are made of the words of those names in the same
+// way, since what is missing is found by its name. An event may name one that does not exist.
 func noteDerived(items []map[string]any, words map[string]string) {
 	wordFor := func(name string) string { return cmp.Or(words[name], name) }
 	for _, item := range items {
@@ -45,8 +44,7 @@ func noteDerived(items []map[string]any, words map[string]string) {
 	}
 }
 
-// noteOrdinals notes the names of a prefix and a number: those of the replicas, and those that are
-// known.
+// noteOrdinals notes the names of a prefix and a number: those of the replicas, and those that are known.
 func noteOrdinals(prefix, word string, set map[string]any, words map[string]string) {
 	const most = 100
 	replicas, found, _ := unstructured.NestedFloat64(set, "spec", "replicas")
@@ -80,9 +78,8 @@ func listAt(of map[string]any, fields ...string) (all []map[string]any) {
 	return all
 }
 
-// hideService replaces the name and the namespace in the host name of a service, such as that of a
-// webhook in the message of an event. Services are not read; the name of one often begins with that
-// of its workload.
+// hideService replaces the name and the namespace in the host name of a service, such as that of a webhook in
+// the message of an event. Services are not read; the name of one often begins with that of its workload.
 func hideService(token string, words map[string]string) string {
 	parts := strings.Split(token, ".")
 	if len(parts) < 3 || parts[2] != "svc" {

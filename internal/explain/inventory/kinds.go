@@ -44,13 +44,12 @@ type kind struct {
 	list       func() client.ObjectList
 	add        func(*explain.Cluster, client.Object) bool // false: the object is of another kind
 	older      func() client.ObjectList
-	// usedBy are the kinds of objects whose explanation reads this one; nil for all. Without an
-	// object, and for a dump, every kind is read.
+	// usedBy are the kinds of objects whose explanation reads this one; nil for all. Without an object,
+	// and for a dump, every kind is read.
 	usedBy []explain.Kind
 }
 
-// isNeeded reports whether objects of the kind are read for an explanation of objects of the asked
-// kinds.
+// isNeeded reports whether objects of the kind are read for an explanation of objects of the asked kinds.
 func (k kind) isNeeded(asked []explain.Kind) bool {
 	return len(asked) == 0 || k.usedBy == nil ||
 		slices.ContainsFunc(asked, func(a explain.Kind) bool { return slices.Contains(k.usedBy, a) })

@@ -18,8 +18,8 @@ import (
 	explain "github.com/purser-csi/purser/internal/explain/rules"
 )
 
-// lists answers every LIST with no objects, and notes its kind. Group snapshots are served in
-// v1beta2 only, and Jobs may not be listed.
+// lists answers every LIST with no objects, and notes its kind. Group snapshots are served in v1beta2 only,
+// and Jobs may not be listed.
 type lists struct {
 	client.Reader
 	kinds []string
@@ -45,8 +45,7 @@ func (l *lists) List(_ context.Context, into client.ObjectList, _ ...client.List
 	return nil
 }
 
-// For a named object only the kinds are listed that its explanation needs, and the others count as
-// unread.
+// For a named object only the kinds are listed that its explanation needs, and the others count as unread.
 func TestOnlyNeededKindsAreListed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		asked    []explain.Kind
@@ -92,8 +91,8 @@ func TestForbiddenAndOlderKinds(t *testing.T) {
 	}
 }
 
-// Names that a controller makes of other names are made of their words in the same way, also those
-// of objects that do not exist and that only a message has.
+// Names that a controller makes of other names are made of their words in the same way, also those of objects
+// that do not exist and that only a message has.
 func TestHideDerivedNames(t *testing.T) {
 	items := []map[string]any{
 		{"kind": "Pod", "metadata": map[string]any{"name": "payroll-0"}, "spec": map[string]any{"volumes": []any{

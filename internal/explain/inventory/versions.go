@@ -15,8 +15,7 @@ var usersOfLimits = []explain.Kind{
 	explain.Pod, explain.Deployment, explain.StatefulSet, explain.DaemonSet, explain.ReplicaSet, explain.Job,
 }
 
-// usersOfGroups are the kinds that are stuck because of a group snapshot, or whose users are
-// listed.
+// usersOfGroups are the kinds that are stuck because of a group snapshot, or whose users are listed.
 var usersOfGroups = append([]explain.Kind{
 	explain.Claim, explain.Snapshot, explain.Content, explain.GroupSnapshot, explain.GroupContent, explain.GroupClass,
 	explain.CSIDriver, explain.Lease, explain.Secret, explain.Namespace,

@@ -43,7 +43,7 @@ func (c *Cluster) explainAttributesClass(class *storagev1.VolumeAttributesClass)
 	ref := Ref{Kind: AttributesClass, Name: class.Name}
 	report := Report{
 		Object:  ref,
-		Summary: fmt.Sprintf("its %s are set by %s", counted(len(class.Parameters), "parameter"), class.DriverName),
+		Summary: fmt.Sprintf("%s sets its %s", class.DriverName, counted(len(class.Parameters), "parameter")),
 		Next:    "claims of its driver can name it",
 	}
 	report.Findings = c.driverSilent(ref, resizer(class.DriverName), verdict.ResizerSilent)

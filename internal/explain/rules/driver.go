@@ -11,8 +11,7 @@ import (
 	"github.com/purser-csi/purser/internal/verdict"
 )
 
-// componentsOf are the sidecars of a driver, with the reason for which a user waits if one is
-// silent.
+// componentsOf are the sidecars of a driver, with the reason for which a user waits if one is silent.
 func componentsOf(driver string) map[verdict.Reason]component {
 	return map[verdict.Reason]component{
 		verdict.ProvisionerSilent: provisioner(driver), verdict.AttacherSilent: attacher(driver),
@@ -20,9 +19,9 @@ func componentsOf(driver string) map[verdict.Reason]component {
 	}
 }
 
-// explainDriver says on which nodes a driver is registered and whether its sidecars run. One
-// without a lease may run without leader election, or not be part of the driver, so it counts only
-// where an object waits for it.
+// explainDriver says on which nodes a driver is registered and whether its sidecars run. One without a
+// lease may run without leader election, or not be part of the driver, so it counts only where an object
+// waits for it.
 func (c *Cluster) explainDriver(driver *storagev1.CSIDriver) Report {
 	ref := Ref{Kind: CSIDriver, Name: driver.Name}
 	var without []string
@@ -128,8 +127,7 @@ func (c *Cluster) explainCSINode(csiNode *storagev1.CSINode) Report {
 	return c.finish(report, Node, Attachment)
 }
 
-// driverSilent is about a class whose driver is not installed, or does not run the component that
-// serves it.
+// driverSilent is about a class whose driver is not installed, or does not run the component that serves it.
 func (c *Cluster) driverSilent(ref Ref, of component, reason verdict.Reason) []Finding {
 	state, _ := c.healthOf(of)
 	isAbsent := c.driverOf(of.driver) == nil && !c.lacks(CSIDriver)

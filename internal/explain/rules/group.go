@@ -110,8 +110,7 @@ func groupFinding(f Finding, why verdict.Finding, cause Ref, field, value, wante
 	return f
 }
 
-// groupSourceUnfit names the claim for which no group can be taken. One that is not bound is
-// followed.
+// groupSourceUnfit names the claim for which no group can be taken. One that is not bound is followed.
 func (c *Cluster) groupSourceUnfit(
 	g *groupv1.VolumeGroupSnapshot, s snapshotting.Group, why verdict.Finding, f Finding,
 ) Finding {
@@ -261,8 +260,7 @@ func (c *Cluster) groupContentHeld(
 	return c.bySilence(of, verdict.SnapshotterSilent, finalizer, f)
 }
 
-// memberWaits is about a snapshot that is a member of a group which is not ready. ok is false for
-// others.
+// memberWaits is about a snapshot that is a member of a group which is not ready. ok is false for others.
 func (c *Cluster) memberWaits(s *snapshotv1.VolumeSnapshot, f Finding) (_ Finding, ok bool) {
 	group := c.index.groups[Ref{GroupSnapshot, s.Namespace, snapshotting.GroupOf(s)}.key()]
 	if group == nil || snapshotting.IsReady(group) {

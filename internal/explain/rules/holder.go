@@ -143,10 +143,14 @@ func driverFailed(f Finding, message string, proof Evidence) Finding {
 	actor, advice := rpcAdvice(code)
 	f = f.waits(verdict.SnapshotFailed, actor, "the driver, whose last call for it failed: %s", quote(firstLine(words)))
 	f.Evidence = append(f.Evidence, proof)
-	f.Fix = []Step{{Text: advice}, {
+	again := Step{
 		Text:    "It is repeated by itself. Do not remove the finalizer: the snapshot would stay on the backend",
 		Command: shell.Command("kubectl describe %s %s", f.Object.Kind.Short(), f.Object.Name).In(f.Object.Namespace),
-	}}
+	}
+	if f.Evidence[0].Field != "metadata.finalizers" { // it is not being deleted
+		again.Text = "It is repeated by itself"
+	}
+	f.Fix = []Step{{Text: advice}, again}
 	return f
 }
 

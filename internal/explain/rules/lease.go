@@ -104,8 +104,8 @@ func (c *Cluster) nodeLease(lease *coordinationv1.Lease, ended bool) []Finding {
 	return []Finding{f}
 }
 
-// leaseExpired is about a lease of a program that is none of the volume plane. Its pod has the name
-// of the holder, or the holder begins with it.
+// leaseExpired is about a lease of a program that is none of the volume plane. Its pod has the name of the
+// holder, or the holder begins with it.
 func (c *Cluster) leaseExpired(lease *coordinationv1.Lease, holder string, renewed time.Time) Finding {
 	ref := Ref{Lease, lease.Namespace, lease.Name}
 	f := findingAbout(ref, &renewed).waits(verdict.LeaseExpired, Administrator,

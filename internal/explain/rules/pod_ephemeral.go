@@ -11,9 +11,8 @@ import (
 	"github.com/purser-csi/purser/internal/verdict"
 )
 
-// ephemeralTaken is about an ephemeral volume for which there is a claim of its name that another
-// pod, or a user, created. The name is the pod's, a dash and the volume's, so two pods can want the
-// same.
+// ephemeralTaken is about an ephemeral volume for which there is a claim of its name that another pod, or a
+// user, created. The name is the pod's, a dash and the volume's, so two pods can want the same.
 func ephemeralTaken(pod *corev1.Pod, volume podVolume, claim *corev1.PersistentVolumeClaim) Finding {
 	owner := "none"
 	if of := metav1.GetControllerOf(claim); of != nil {

@@ -13,17 +13,17 @@ import (
 	"github.com/purser-csi/purser/internal/verdict"
 )
 
-// A refusal is a wish that the API server did not take: an object that a controller may not create,
-// or a change of one. The object that was wished for does not exist, or has nothing that shows the
-// wish. So it is read from events about any object, and recomputed from quotas, limits and
-// templates where the events have expired.
+// A refusal is a wish that the API server did not take: an object that a controller may not create, or a
+// change of one. The object that was wished for does not exist, or has nothing that shows the wish. So it is
+// read from events about any object, and recomputed from quotas, limits and templates
+// where the events have expired.
 
 // refusedObject finds the object that a message of the API server names, such as
 // `persistentvolumeclaims "data-0" is forbidden: …` and `StatefulSet.apps "web" is invalid: …`.
 var refusedObject = regexp.MustCompile(`([A-Za-z]+)(?:\.[a-z0-9.]+)? ["']([^"']+)["'] is (?:forbidden|invalid): `)
 
-// wishedObject finds the object that the StatefulSet controller wished for. A webhook's message
-// does not name it.
+// wishedObject finds the object that the StatefulSet controller wished for. A webhook's message does not
+// name it.
 var wishedObject = regexp.MustCompile(`create (Claim|Pod) (\S+?)(?: for Pod \S+)? in StatefulSet `)
 
 // refusedKinds are the words for kinds in such messages: a resource if admission refuses, a kind if
@@ -34,8 +34,7 @@ var refusedKinds = map[string]Kind{
 	"daemonsets": DaemonSet, "daemonset": DaemonSet, "jobs": Job, "job": Job,
 }
 
-// WishedIn returns the kind and the name of each object that a message says was wished for and
-// refused.
+// WishedIn returns the kind and the name of each object that a message says was wished for and refused.
 func WishedIn(message string) (wished []Ref) {
 	for _, pattern := range []*regexp.Regexp{refusedObject, wishedObject} {
 		for _, found := range pattern.FindAllStringSubmatch(message, -1) {
@@ -62,8 +61,7 @@ func (c *Cluster) indexRefusals() {
 	}
 }
 
-// lastRefusal returns the newest event with a refusal about an object that was wished for; nil for
-// none.
+// lastRefusal returns the newest event with a refusal about an object that was wished for; nil for none.
 func (c *Cluster) lastRefusal(of Ref) *corev1.Event {
 	for _, event := range c.index.refusals[of] {
 		if !eventTime(event).After(c.Now.Add(clockSkew)) {
@@ -81,8 +79,8 @@ func firstSeen(event *corev1.Event) time.Time {
 	return eventTime(event)
 }
 
-// rule recognizes a refusal by its text, and completes the finding about it. ok is false if fields
-// of the objects show that the API server would not refuse it any more.
+// rule recognizes a refusal by its text, and completes the finding about it. ok is false if fields of the
+// objects show that the API server would not refuse it any more.
 type refusalRule struct {
 	text    string
 	explain func(c *Cluster, message string, f Finding) (_ Finding, ok bool)
@@ -106,8 +104,8 @@ var refusalRules = []refusalRule{
 	{"field is immutable", (*Cluster).templateImmutable},
 }
 
-// refusedBy completes a finding whose object was wished for, from the event with the refusal. Its
-// text is that of any user of the namespace, so commands have names of objects that exist only.
+// refusedBy completes a finding whose object was wished for, from the event with the refusal. Its text is
+// that of any user of the namespace, so commands have names of objects that exist only.
 func (c *Cluster) refusedBy(event *corev1.Event, f Finding) (_ Finding, ok bool) {
 	f.Evidence = append(f.Evidence, eventEvidence(event, c.Now))
 	since := firstSeen(event)
@@ -156,8 +154,8 @@ func (c *Cluster) webhookDenied(message string, f Finding) (Finding, bool) {
 // webhookService finds the service of a webhook in the URL that was called.
 var webhookService = regexp.MustCompile(`https://([a-z0-9-]+)\.([a-z0-9-]+)\.svc`)
 
-// webhookUnreachable is about a webhook that does not answer. What runs it is found by the name of
-// its service, which often is that of its Deployment or begins with it.
+// webhookUnreachable is about a webhook that does not answer. What runs it is found by the name of its
+// service, which often is that of its Deployment or begins with it.
 func (c *Cluster) webhookUnreachable(message string, f Finding) (Finding, bool) {
 	f = f.waits(verdict.WebhookUnreachable, Administrator,
 		"the admission webhook %s to answer; without its answer the API server refuses the request",
@@ -207,8 +205,8 @@ func (c *Cluster) readyPods(w *workload) (n int) {
 	return n
 }
 
-// podSecurity is about pods that the rules of their namespace do not allow. The node plugin of a
-// driver needs host paths and privileged containers.
+// podSecurity is about pods that the rules of their namespace do not allow. The node plugin of a driver
+// needs host paths and privileged containers.
 func (c *Cluster) podSecurity(message string, f Finding) (Finding, bool) {
 	f = f.waits(verdict.PodSecurityRefused, Administrator,
 		"a namespace that allows such pods; its security rules refuse them: %s", quote(firstLine(message)))

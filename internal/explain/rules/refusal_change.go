@@ -11,8 +11,8 @@ import (
 	"github.com/purser-csi/purser/internal/verdict"
 )
 
-// expansionForbidden is about a claim that was to become larger and whose class does not allow
-// that. A class that allows it by now refutes the event.
+// expansionForbidden is about a claim that was to become larger and whose class does not allow that. A class
+// that allows it by now refutes the event.
 func (c *Cluster) expansionForbidden(_ string, f Finding) (Finding, bool) {
 	claim := c.claimOf(f.Object)
 	if claim == nil {
@@ -95,8 +95,8 @@ func (c *Cluster) claimImmutable(_ string, f Finding) (Finding, bool) {
 	return f, true
 }
 
-// templateImmutable is about a workload that was to be changed in a field that is fixed. Its claims
-// and pods can stay while it is created again.
+// templateImmutable is about a workload that was to be changed in a field that is fixed. Its claims and pods
+// can stay while it is created again.
 func (c *Cluster) templateImmutable(message string, f Finding) (Finding, bool) {
 	w := c.index.workloads[f.Object]
 	if w == nil {

@@ -61,8 +61,8 @@ func chargeOfPod(spec *corev1.PodSpec) map[corev1.ResourceName]int64 {
 	return charge
 }
 
-// unspecified finds a quota that counts a resource of containers of which one of the template has
-// none. The API server refuses such a pod, unless a LimitRange has a default.
+// unspecified finds a quota that counts a resource of containers of which one of the template has none. The
+// API server refuses such a pod, unless a LimitRange has a default.
 func (c *Cluster) unspecified(spec *corev1.PodSpec, f Finding) (Finding, bool) {
 	if c.lacks(LimitRange) {
 		return f, false
@@ -142,8 +142,7 @@ func unspecifiedFinding(f Finding, quota, what string) Finding {
 	return f
 }
 
-// limitInMessage reads "maximum storage usage per PersistentVolumeClaim is 1Gi, but request is
-// 2Gi".
+// limitInMessage reads "maximum storage usage per PersistentVolumeClaim is 1Gi, but request is 2Gi".
 var limitInMessage = regexp.MustCompile(`(maximum|minimum) (\S+) usage per (\w+) is ([^\s,]+)`)
 
 // limitExceeded is about a refusal by a LimitRange that has the limit still.

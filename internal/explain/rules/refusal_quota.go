@@ -17,9 +17,9 @@ import (
 	"github.com/purser-csi/purser/internal/verdict"
 )
 
-// quotaReports finds programs that cannot create a claim, or a pod with an ephemeral volume,
-// because of a quota, and that are no workload whose pods and claims can be counted. There is no
-// object to explain but the event of the program that was refused.
+// quotaReports finds programs that cannot create a claim, or a pod with an ephemeral volume, because of a
+// quota, and that are no workload whose pods and claims can be counted. There is no object to explain but
+// the event of the program that was refused.
 func (c *Cluster) quotaReports() []Report {
 	var all []Report
 	seen := map[Ref]bool{}
@@ -143,8 +143,8 @@ func (c *Cluster) quotaIsFull(namespace, name, message string) bool {
 	return false
 }
 
-// hardOf returns the limits of a quota that the API server enforces: those of the status, and those
-// of the spec before there is a status.
+// hardOf returns the limits of a quota that the API server enforces: those of the status, and those of the
+// spec before there is a status.
 func hardOf(quota *corev1.ResourceQuota) corev1.ResourceList {
 	if len(quota.Status.Hard) > 0 {
 		return quota.Status.Hard
@@ -152,8 +152,8 @@ func hardOf(quota *corev1.ResourceQuota) corev1.ResourceList {
 	return quota.Spec.Hard
 }
 
-// usage returns how much of a resource is used, how much is allowed, and the field or the count
-// that shows the use. Where the status does not have it, the claims of the namespace are counted.
+// usage returns how much of a resource is used, how much is allowed, and the field or the count that shows
+// the use. Where the status does not have it, the claims of the namespace are counted.
 func (c *Cluster) usage(quota *corev1.ResourceQuota, key corev1.ResourceName) (used, most int64, proof Evidence) {
 	hard := hardOf(quota)[key]
 	proof = Evidence{
@@ -192,8 +192,8 @@ func (c *Cluster) quotaEvidence(namespace, name, message string) []Evidence {
 	return out
 }
 
-// appliesTo reports whether a quota counts objects whatever their properties. One with scopes
-// counts some pods only, or the claims of some attributes classes.
+// appliesTo reports whether a quota counts objects whatever their properties. One with scopes counts some
+// pods only, or the claims of some attributes classes.
 func appliesTo(quota *corev1.ResourceQuota, attributesClass string) bool {
 	if len(quota.Spec.Scopes) > 0 {
 		return false
@@ -210,8 +210,8 @@ func appliesTo(quota *corev1.ResourceQuota, attributesClass string) bool {
 	return true
 }
 
-// quotaRefuses recomputes whether a quota of the namespace has room for an object with the charge,
-// as admission does. It completes the finding for the first that has not.
+// quotaRefuses recomputes whether a quota of the namespace has room for an object with the charge, as
+// admission does. It completes the finding for the first that has not.
 func (c *Cluster) quotaRefuses(
 	charge map[corev1.ResourceName]int64, attributesClass, what string, f Finding,
 ) (Finding, bool) {

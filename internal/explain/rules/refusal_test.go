@@ -31,8 +31,8 @@ func TestWishedIn(t *testing.T) {
 	}
 }
 
-// refusing has a StatefulSet of one pod that does not exist, and an event that a user of the
-// namespace can have written.
+// refusing has a StatefulSet of one pod that does not exist, and an event that a user of the namespace can
+// have written.
 func refusing(message string, change func(*Cluster)) *Cluster {
 	template := corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data"}}
 	template.Spec.StorageClassName = new("gold")
@@ -55,8 +55,7 @@ func quota(key, hard, used string) *corev1.ResourceQuota {
 	}}
 }
 
-// What the API server would refuse is recomputed, and what the fields of the objects exclude is not
-// believed.
+// What the API server would refuse is recomputed, and what the fields of the objects exclude is not believed.
 func TestRefusals(t *testing.T) {
 	const about = `create Claim data-web-0 for Pod web-0 in StatefulSet web failed error: persistentvolumeclaims "data-web-0" is forbidden: `
 	with := func(quotas ...*corev1.ResourceQuota) func(*Cluster) { return func(c *Cluster) { c.Quotas = quotas } }

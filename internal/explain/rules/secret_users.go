@@ -57,8 +57,8 @@ func countedNames(n int) string {
 	return fmt.Sprintf("%d fields name", n)
 }
 
-// namersOf returns each field that names a secret: of classes as far as they have no templates, of
-// volumes, snapshot contents and pods.
+// namersOf returns each field that names a secret: of classes as far as they have no templates, of volumes,
+// snapshot contents and pods.
 func (c *Cluster) namersOf(ref Ref) (all []namedSecret) {
 	add := func(secrets ...namedSecret) {
 		for _, n := range secrets {

@@ -12,8 +12,8 @@ import (
 )
 
 // Explain answers about one object. An object that is not there, or a kind that was not read, gives
-// the state [Unknown]. About a class, a driver, a lease or a secret it says what uses it and what
-// is stuck because of it, and about an object that is well which wish was refused last.
+// the state [Unknown]. About a class, a driver, a lease or a secret it says what uses it and what is stuck
+// because of it, and about an object that is well which wish was refused last.
 func (c *Cluster) Explain(ref Ref) Report {
 	report := c.toTheRoot(c.explainAsked(ref))
 	switch event := c.lastRefusal(ref); {
@@ -29,8 +29,8 @@ func (c *Cluster) Explain(ref Ref) Report {
 	return c.withUsers(report)
 }
 
-// explainAsked is [Cluster.explain] for the object that was asked about. A workload is explained
-// pod by pod, and classes and components are, through which no chain leads.
+// explainAsked is [Cluster.explain] for the object that was asked about. A workload is explained pod by pod,
+// and classes and components are, through which no chain leads.
 func (c *Cluster) explainAsked(ref Ref) Report {
 	var report *Report
 	switch ref.Kind {
@@ -59,8 +59,8 @@ func (c *Cluster) explainAsked(ref Ref) Report {
 	return *report
 }
 
-// withUsers adds what uses the object, those that wait because of it first. If the object itself is
-// well, and others wait because of it for what does not go on by itself, it is stuck as well.
+// withUsers adds what uses the object, those that wait because of it first. If the object itself is well, and
+// others wait because of it for what does not go on by itself, it is stuck as well.
 func (c *Cluster) withUsers(report Report) Report {
 	parts := c.partsOf(report.Object)
 	if len(parts) == 0 || report.State == Unknown && len(report.Unread) > 0 {
@@ -76,7 +76,7 @@ func (c *Cluster) withUsers(report Report) Report {
 			continue
 		}
 		f := other.Findings[i]
-		report.Users = append(report.Users, Use{other.Object, f.WaitsFor})
+		report.Users = append(report.Users, Use{other.Object, linksOf(f)[0].WaitsFor})
 		if own == 0 && report.State == Well && f.Actor != Itself {
 			report.Findings = append(report.Findings, throughUser(report.Object, f))
 		}
@@ -121,8 +121,8 @@ func eachOnce(findings []Finding) (once []Finding) {
 	return once
 }
 
-// partsOf are the objects of which one is the cause, or on the way to it, if something is stuck
-// because of a class, a driver, a lease or a secret; none for other objects.
+// partsOf are the objects of which one is the cause, or on the way to it, if something is stuck because of a
+// class, a driver, a lease or a secret; none for other objects.
 func (c *Cluster) partsOf(ref Ref) []Ref {
 	switch ref.Kind {
 	case Class, AttributesClass, SnapshotClass, GroupClass, Secret:

@@ -12,9 +12,8 @@ import (
 	"github.com/purser-csi/purser/internal/verdict"
 )
 
-// lastWish returns the last wish about an object that is well and that the API server refused; nil
-// for none. A template of a StatefulSet that its claims do not have is one, whether or not an event
-// tells of it.
+// lastWish returns the last wish about an object that is well and that the API server refused; nil for none.
+// A template of a StatefulSet that its claims do not have is one, whether or not an event tells of it.
 func (c *Cluster) lastWish(ref Ref) *Finding {
 	if found := c.templateWish(ref); found != nil {
 		return found
@@ -36,9 +35,9 @@ func (c *Cluster) contradictedWish(ref Ref, event *corev1.Event) bool {
 	return object != nil && isBefore(event, object.GetCreationTimestamp())
 }
 
-// templateWish is about a StatefulSet whose template asks for more than its claims have, or for
-// another class, and about such a claim. Changing the template of a StatefulSet that was created
-// again changes no claim.
+// templateWish is about a StatefulSet whose template asks for more than its claims have, or for another
+// class, and about such a claim. Changing the template of a StatefulSet that was created again changes no
+// claim.
 func (c *Cluster) templateWish(ref Ref) *Finding {
 	switch ref.Kind {
 	case StatefulSet:
@@ -113,8 +112,7 @@ func (c *Cluster) templateDiffers(
 	return &f
 }
 
-// templateSteps are what makes the claims of a StatefulSet larger, whose template cannot be
-// changed.
+// templateSteps are what makes the claims of a StatefulSet larger, whose template cannot be changed.
 func (c *Cluster) templateSteps(w *workload, message string) []Step {
 	if w.set == nil || len(w.set.templates) == 0 || strings.Contains(message, "spec.selector") {
 		return c.recreate(w)

@@ -12,8 +12,8 @@ import (
 	"github.com/purser-csi/purser/internal/verdict"
 )
 
-// explainShortage is about each pod and claim that a workload is short of. Pods that wait for the
-// same are given once.
+// explainShortage is about each pod and claim that a workload is short of. Pods that wait for the same are
+// given once.
 func (c *Cluster) explainShortage(w *workload) Report {
 	report := c.explainWorkload(w)
 	if w.ended || w.wanted == 0 || c.lacks(Pod) {
@@ -35,8 +35,7 @@ func (c *Cluster) explainShortage(w *workload) Report {
 	return c.finish(report, Pod, w.ref.Kind)
 }
 
-// missingPods is about the pods of a workload that do not exist, and the claims that are created
-// before them.
+// missingPods is about the pods of a workload that do not exist, and the claims that are created before them.
 func (c *Cluster) missingPods(w *workload) []Finding {
 	if w.set != nil {
 		return c.missingOrdinals(w)
@@ -93,8 +92,8 @@ func (c *Cluster) revisionsOf(w *workload) (all []Ref) {
 	return all
 }
 
-// creationRefused explains why pods cannot be created: by the newest event of what creates them, by
-// its condition, and by what the API server would refuse now. by is the object that shows it.
+// creationRefused explains why pods cannot be created: by the newest event of what creates them, by its
+// condition, and by what the API server would refuse now. by is the object that shows it.
 func (c *Cluster) creationRefused(w *workload, creators []Ref, f Finding) (_ Finding, by Ref, ok bool) {
 	for _, ref := range creators {
 		event := c.lastEvent(ref, "FailedCreate")
@@ -131,8 +130,8 @@ func isClassified(message string) bool {
 // mostOrdinals bounds how many pods of a StatefulSet are looked at.
 const mostOrdinals = 100
 
-// missingOrdinals is about the pods of a StatefulSet that do not exist. Where they are created in
-// order, the first that is missing or not ready is what the others wait for.
+// missingOrdinals is about the pods of a StatefulSet that do not exist. Where they are created in order, the
+// first that is missing or not ready is what the others wait for.
 func (c *Cluster) missingOrdinals(w *workload) (findings []Finding) {
 	for i := range min(w.wanted, mostOrdinals) {
 		ref := Ref{Pod, w.ref.Namespace, w.ref.Name + "-" + strconv.Itoa(int(w.set.first+i))}
@@ -150,8 +149,7 @@ func (c *Cluster) missingOrdinals(w *workload) (findings []Finding) {
 	return findings
 }
 
-// missingOrdinal is about one pod of a StatefulSet that does not exist. Its claims are created
-// first.
+// missingOrdinal is about one pod of a StatefulSet that does not exist. Its claims are created first.
 func (c *Cluster) missingOrdinal(w *workload, pod Ref) Finding {
 	f := Finding{Object: w.ref, Cause: w.ref, Actor: Administrator}
 	f.Evidence = []Evidence{{pod, "metadata.name", "there is no such pod", pod.Name}}
@@ -190,8 +188,8 @@ func (c *Cluster) missingOrdinal(w *workload, pod Ref) Finding {
 	return c.notCreated(w, pod, f, chain)
 }
 
-// notCreated is about an object that the StatefulSet controller has not created, which no event or
-// field explains.
+// notCreated is about an object that the StatefulSet controller has not created, which no event or field
+// explains.
 func (c *Cluster) notCreated(w *workload, ref Ref, f Finding, chain []Link) Finding {
 	if state, _ := c.healthOf(controllerManager); state == expired {
 		f = f.about(Ref{Kind: Lease, Namespace: "kube-system", Name: controllerManager.lease}).waits(
@@ -240,8 +238,7 @@ func (c *Cluster) setOf(claim types.NamespacedName) (*workload, *corev1.Persiste
 	return nil, nil
 }
 
-// refusedReports are about workloads that cannot create a pod or a claim because the API server
-// refuses it.
+// refusedReports are about workloads that cannot create a pod or a claim because the API server refuses it.
 func (c *Cluster) refusedReports() (all []Report) {
 	for _, w := range c.index.workloads {
 		if w.ended || w.wanted == 0 || c.lacks(Pod) {

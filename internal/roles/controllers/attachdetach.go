@@ -47,8 +47,8 @@ func attachDetach(p *Parts) registry.Controller {
 // not be changed.
 var oneRunning = []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 
-// attachedPodFields are the age of a pod, whether a container runs, and the volumes of in-tree
-// plugins that it names in place.
+// attachedPodFields are the age of a pod, whether a container runs, and the volumes of in-tree plugins
+// that it names in place.
 var attachedPodFields = kube.Reads(func(from, to *corev1.Pod) {
 	to.CreationTimestamp = from.CreationTimestamp
 	for i := range from.Spec.Volumes {
@@ -77,8 +77,8 @@ var nodeFields = kube.Reads(func(from, to *corev1.Node) {
 	to.Status.VolumesAttached, to.Status.VolumesInUse = from.Status.VolumesAttached, from.Status.VolumesInUse
 }, names.AnnManagedAttach)
 
-// attachmentFields are what a VolumeAttachment is for and how far it is. One that is deleted
-// without finalizers is gone at once ([kube.Overlay]).
+// attachmentFields are what a VolumeAttachment is for and how far it is. One that is deleted without
+// finalizers is gone at once ([kube.Overlay]).
 var attachmentFields = kube.Reads(func(from, to *storagev1.VolumeAttachment) {
 	if handle, ok := from.Annotations[names.AnnVolumeHandle]; ok {
 		to.Annotations = map[string]string{names.AnnVolumeHandle: handle}

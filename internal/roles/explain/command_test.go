@@ -126,8 +126,8 @@ func TestSchemaIsDocumented(t *testing.T) {
 	}
 }
 
-// A form of a version keeps its fields: each that version 1 had is there. A field that is added is
-// added here.
+// A form of a version keeps its fields: each that version 1 had is there. A field that is added is added
+// here.
 func TestSchemaIsStable(t *testing.T) {
 	want := map[reflect.Type]string{
 		reflect.TypeFor[Answer]():        "schema time reports groups unread unknown",
