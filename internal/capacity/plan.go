@@ -116,8 +116,8 @@ func (c *Controller) replan(ctx context.Context, _ planKey) (ctrlreconcile.Resul
 	return result, c.sweep(ctx, in)
 }
 
-// linger returns the segments of the nodes with those that stay for the grace period, and when the first of them ends.
-// Published are those of objects too: a new leader has no plan before.
+// linger returns the segments of the nodes with those that stay for the grace period, and when the
+// first of them ends. Published are those of objects too: a new leader has no plan before.
 func (c *Controller) linger(ctx context.Context, in PlanInputs) ([]capacity.Segment, time.Duration, error) {
 	var list storagev1.CSIStorageCapacityList
 	if err := c.objects.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {

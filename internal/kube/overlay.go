@@ -22,7 +22,8 @@ import (
 // is a client.Reader; [Overlay.Recording] returns the client whose writes it lays over.
 //
 // Only kinds that are watched ([Overlay.Watch]) are laid over: the watch says when a write can be
-// dropped. They must not be of a kind that is deleted with a grace period (pods). Objects that a read returns must not be changed where client.UnsafeDisableDeepCopy is given.
+// dropped. They must not be of a kind that is deleted with a grace period (pods). Objects that a read
+// returns must not be changed where client.UnsafeDisableDeepCopy is given.
 type Overlay struct {
 	cached client.Reader
 	*ownView

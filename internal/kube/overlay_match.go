@@ -42,7 +42,9 @@ func (o *Overlay) matcher(of reflect.Type, opts []client.ListOption) (func(clien
 	for _, r := range requirements {
 		by := o.indexes[of][r.Field]
 		if by == nil || r.Operator != selection.Equals && r.Operator != selection.DoubleEquals {
-			return nil, fmt.Errorf("no index of %s by %s %s; this is a bug of Purser, please report it", of, r.Field, r.Operator)
+			return nil, fmt.Errorf(
+				"no index of %s by %s %s; this is a bug of Purser, please report it", of, r.Field, r.Operator,
+			)
 		}
 		values = append(values, by)
 	}

@@ -134,7 +134,7 @@ func TestAFinalizerThatComesAgain(t *testing.T) {
 		version    string
 		finalizers []string
 		deleting   *metav1.Time
-		before     *metav1.Time // of the volume that we let go
+		before     *metav1.Time // of the volume that we released
 		again      bool
 	}{
 		"from before our answer":             {"7", ours, nil, nil, false},

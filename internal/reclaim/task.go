@@ -36,8 +36,7 @@ func (c *Controller) Read(ctx context.Context, s reclaim.Snapshot, refs []verdic
 
 // Decide implements reconcile.Task.
 func (c *Controller) Decide(s reclaim.Snapshot, now time.Time) next {
-	s.Now = now
-	return reclaim.Decide(s)
+	return reclaim.DecideAt(s, now)
 }
 
 func (c *Controller) reader() Reader {

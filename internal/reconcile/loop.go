@@ -187,7 +187,9 @@ func (l *Loop[K, S, A]) decide(ctx context.Context, s S) (S, verdict.Verdict[A],
 func (l *Loop[K, S, A]) read(ctx context.Context, s S, refs []verdict.Ref) (S, error) {
 	reader, ok := l.Task.(Reader[S])
 	if !ok {
-		return s, fmt.Errorf("the controller %s cannot read %s; this is a bug of Purser, please report it", l.Name, refs[0])
+		return s, fmt.Errorf(
+			"the controller %s cannot read %s; this is a bug of Purser, please report it", l.Name, refs[0],
+		)
 	}
 	return reader.Read(ctx, s, refs)
 }

@@ -122,15 +122,20 @@ type run struct {
 	found  map[string]string
 }
 
+// decision is what decides about a snapshot, and what reads for it.
+type decision[S, A any] struct {
+	decide func(S) verdict.Verdict[A]
+	read   func(context.Context, client.Reader, S, []verdict.Ref) (S, error)
+}
+
 // decided notes the verdict about what was gathered, once the decision has read what it asks for.
 func decided[S, A any](
-	r run, what string, o client.Object, gathered S, err error, decide func(S) verdict.Verdict[A],
-	read func(context.Context, client.Reader, S, []verdict.Ref) (S, error),
+	r run, what string, o client.Object, gathered S, err error, by decision[S, A],
 ) {
 	var v verdict.Verdict[A]
 	if err == nil {
-		_, v, err = verdict.Settle(gathered, decide, func(s S, refs []verdict.Ref) (S, error) {
-			return read(r.ctx, r.from.Cached, s, refs)
+		_, v, err = verdict.Settle(gathered, by.decide, func(s S, refs []verdict.Ref) (S, error) {
+			return by.read(r.ctx, r.from.Cached, s, refs)
 		})
 	}
 	note(r, what, o, v, err)
@@ -171,15 +176,17 @@ func (r run) claim(o *corev1.PersistentVolumeClaim) {
 	resized, err := resize.Gather(r.ctx, r.from.Cached, bound, resize.Memory{
 		Driver: resizing.Driver{Name: r.driver, Controller: true}, OfflineOnly: true,
 	})
-	decided(r, "resize claim", o, resized, err, func(s resizing.Snapshot) resizing.Verdict {
-		return resizing.Decide(s, r.now)
-	}, resize.Read)
+	decided(r, "resize claim", o, resized, err, decision[resizing.Snapshot, resizing.Action]{
+		func(s resizing.Snapshot) resizing.Verdict { return resizing.Decide(s, r.now) }, resize.Read,
+	})
 	modified, err := resize.GatherAttributes(r.ctx, r.from.Cached, bound, resize.AttributesMemory{
 		Driver: resizing.AttributesDriver{Name: r.driver, Modifies: true},
 	})
-	decided(r, "modify claim", o, modified, err, func(s resizing.AttributesSnapshot) resizing.AttributesVerdict {
-		return resizing.DecideAttributes(s, r.now)
-	}, resize.ReadAttributes)
+	decided(r, "modify claim", o, modified, err, decision[resizing.AttributesSnapshot, resizing.AttributesAction]{
+		func(s resizing.AttributesSnapshot) resizing.AttributesVerdict {
+			return resizing.DecideAttributes(s, r.now)
+		}, resize.ReadAttributes,
+	})
 	same := provision.Key{NamespacedName: key.NamespacedName, UID: key.UID}
 	made, err := provisioning.Gather(r.ctx, r.from.Readers, same,
 		provisioning.ClaimMemory{

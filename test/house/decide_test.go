@@ -26,10 +26,7 @@ var stillJudging = map[string][]string{
 		"AttributesClassToRead", "IsSourceRefused", "NamespaceToRead", "NeedsLiveClaim", "NeedsLiveClaimWithoutVolume",
 		"NeedsLiveVolume", "NeedsNodes", "SecretToRead", "SourceToRead",
 	},
-	"reclaim/gather.go": {
-		"ClassToRead", "NeedsProof", "ViewIsFresh", "ViewNeedsLive", "ViewOf", "ViewSuffices",
-	},
-	"snapshot/gather.go": {"NeedsClaim"},
+	"snapshot/gather.go": {"DecideSnapshot"}, // settles what explain shows
 }
 
 // Gathers call no function of rules that judges, and only the method Decide of a task decides.

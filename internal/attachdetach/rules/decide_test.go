@@ -67,6 +67,8 @@ func step(a Action) string {
 		return strings.TrimSpace(out + " " + string(a.Force))
 	case Delete:
 		return strings.TrimSpace("delete " + a.Attachment.Spec.NodeName + " " + string(a.Force))
+	case Note:
+		return "note"
 	case Requeue:
 		return "requeue"
 	case Tell:

@@ -171,7 +171,9 @@ func (p *Plan) touchedSegments(places []Segment) []Segment {
 // Leftovers returns the objects that per-node provisioners published for nodes that no longer exist
 // (S-20). Such a provisioner labels its objects with its node, and does not run any more when the
 // node is removed.
-func Leftovers(objects []*storagev1.CSIStorageCapacity, nodes []*corev1.Node, rules Rules) []*storagev1.CSIStorageCapacity {
+func Leftovers(
+	objects []*storagev1.CSIStorageCapacity, nodes []*corev1.Node, rules Rules,
+) []*storagev1.CSIStorageCapacity {
 	managers := map[string]bool{rules.ManagedBy: true}
 	for _, node := range nodes {
 		managers[names.CapacityManager(node.Name)] = true

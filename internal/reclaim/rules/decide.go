@@ -92,6 +92,12 @@ func (RemoveFinalizerIfRetained) action() {}
 func (DeleteVolume) action()              {}
 func (DeleteObject) action()              {}
 
+// DecideAt is [Decide] at a time.
+func DecideAt(s Snapshot, now time.Time) Verdict {
+	s.Now = now
+	return Decide(s)
+}
+
 // Decide returns what to do for a PersistentVolume.
 func Decide(s Snapshot) Verdict {
 	switch {

@@ -71,10 +71,7 @@ func decide(s Snapshot, now time.Time) Verdict {
 			"the node expands the filesystem to %s where the volume is mounted next", next.String(),
 		)}
 	}
-	bytes, problem := size.Bytes(next)
-	if problem == nil && bytes == 0 { // a driver takes 0 for its default, or for no change
-		problem = &size.Problem{Message: next.String() + " is no size", Fix: "Ask for a size above 0"}
-	}
+	bytes, problem := bytesOf(next)
 	if problem != nil {
 		return reject(s, next, *problem)
 	}
@@ -107,6 +104,15 @@ func decide(s Snapshot, now time.Time) Verdict {
 		actions = append([]Action{Begin{next}}, actions...)
 	}
 	return do{Finding: begin, Actions: actions}
+}
+
+// bytesOf returns the size for the driver, which takes 0 for its default, or for no change.
+func bytesOf(next resource.Quantity) (int64, *size.Problem) {
+	bytes, problem := size.Bytes(next)
+	if problem == nil && bytes == 0 {
+		problem = &size.Problem{Message: next.String() + " is no size", Fix: "Ask for a size above 0"}
+	}
+	return bytes, problem
 }
 
 // Attempt returns the size that the driver is called with when the next attempt is due; empty for none.
