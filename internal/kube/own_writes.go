@@ -142,6 +142,9 @@ const sweepEvery = 1024
 // sweep that finds it, since a list may have begun just before the first.
 func (r *OwnWrites[T]) saw(object T) client.ObjectKey {
 	key, version := client.ObjectKeyFromObject(object), object.GetResourceVersion()
+	if last, ok := r.shown.latest[key]; ok && last.version == version {
+		return key // another handler of the same watch has delivered it
+	}
 	if !objects.IsNewer(version, r.seen) {
 		r.events = 0
 		return key

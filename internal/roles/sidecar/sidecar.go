@@ -248,6 +248,7 @@ func (s *Sidecar) run(ctx context.Context) error {
 	}
 	s.Cached = kube.NewOverlay(s.Manager.GetClient(), clock.RealClock{})
 	s.Writer = s.Cached.Recording(s.Manager.GetClient())
+	s.Manager = s.Cached.Before(s.Manager)
 	if s.Role.Begin != nil {
 		if err := s.Role.Begin(ctx, s); err != nil {
 			return err

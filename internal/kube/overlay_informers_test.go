@@ -1,0 +1,80 @@
+package kube
+
+import (
+	"context"
+	"testing"
+
+	storagev1 "k8s.io/api/storage/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// heldInformer keeps the handler that was added last.
+type heldInformer struct {
+	cache.Cache
+	cache.Informer
+	handler toolscache.ResourceEventHandler
+}
+
+func (i *heldInformer) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
+	return i, nil
+}
+
+func (i *heldInformer) AddEventHandler(
+	h toolscache.ResourceEventHandler,
+) (toolscache.ResourceEventHandlerRegistration, error) {
+	i.handler = h
+	return nil, nil //nolint:nilnil // nothing reads it
+}
+
+type withCache struct {
+	manager.Manager
+	cache cache.Cache
+}
+
+func (w withCache) GetCache() cache.Cache { return w.cache }
+
+// A handler that is told of a deletion does not find the object any more, though this process wrote it last.
+func TestOverlayHearsFirst(t *testing.T) {
+	o := newOverlaid(t)
+	informer := &heldInformer{}
+	mgr := o.overlay.Before(withCache{cache: informer})
+	va := o.create(attachment("a", "n"))
+	got, err := mgr.GetCache().GetInformer(t.Context(), va)
+	if err != nil {
+		t.Fatal(err)
+	}
+	called := false
+	if _, err := got.AddEventHandler(toolscache.ResourceEventHandlerFuncs{DeleteFunc: func(any) {
+		called = true
+		if now := o.get("a"); now != nil {
+			t.Errorf("still there: %+v", now)
+		}
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if o.get("a") == nil {
+		t.Fatal("the own write is not there")
+	}
+	informer.handler.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: va})
+	if !called {
+		t.Error("the handler was not called")
+	}
+}
+
+// A sweep of own writes is not put off by handlers that deliver the same event again.
+func TestEventsThatAreRepeated(t *testing.T) {
+	r := NewOwnWrites[*storagev1.VolumeAttachment]()
+	for i := range 10 {
+		va := attachment("a", "n")
+		va.ResourceVersion = string(rune('1'+i/5)) + string(rune('0'+i%5))
+		for range 3 {
+			r.Saw(va)
+		}
+	}
+	if r.events != 10 {
+		t.Errorf("%d events since the last sweep; want 10", r.events)
+	}
+}
