@@ -20,9 +20,9 @@ import (
 // Config has the dependencies of the controller.
 type Config struct {
 	reconcile.Settings
-	Cached client.Reader // the informer cache; pods may be trimmed (kube.TrimPod)
+	Cached *kube.Overlay // with this process's own writes; pods may be trimmed (kube.TrimPod)
 	Live   client.Reader // reads from the API server
-	Writer client.Writer
+	Writer client.Writer // records what it writes in Cached
 
 	Created *telemetry.Ephemeral // nil for none
 }
@@ -51,7 +51,7 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	if err := kube.AddIndexes(ctx, mgr.GetFieldIndexer(), Indexes()...); err != nil {
 		return err
 	}
-	if err := kube.Prewarm(ctx, mgr.GetCache(), &corev1.PersistentVolumeClaim{}); err != nil {
+	if err := c.Cached.Watch(ctx, mgr.GetCache(), &corev1.PersistentVolumeClaim{}); err != nil {
 		return err
 	}
 	return reconcile.Register(mgr, reconcile.Registration[ephemeral.Key]{

@@ -33,12 +33,12 @@ func Gather(ctx context.Context, from client.Reader, key ephemeral.Key) (ephemer
 		return s, err
 	}
 	s.Pod = pod
-	s.Claim, err = ReadClaim(ctx, from, s)
+	s.Claim, err = readClaim(ctx, from, s)
 	return s, err
 }
 
-// ReadClaim reads the claim that has the name of the ephemeral volume's claim; nil for none.
-func ReadClaim(
+// readClaim reads the claim that has the name of the ephemeral volume's claim; nil for none.
+func readClaim(
 	ctx context.Context, from client.Reader, s ephemeral.Snapshot,
 ) (*corev1.PersistentVolumeClaim, error) {
 	name := types.NamespacedName{Namespace: s.Pod.Namespace, Name: ephemeral.ClaimName(s.Pod, s.Key.Volume)}

@@ -22,25 +22,29 @@ func (c *Controller) Gather(ctx context.Context, key ephemeral.Key) (ephemeral.S
 // Decide implements reconcile.Task.
 func (c *Controller) Decide(s ephemeral.Snapshot, _ time.Time) next { return ephemeral.Decide(s) }
 
-// Apply implements reconcile.Task. A claim that exists already shows that the cache is stale: the
-// claim is read from the API server and the decision is made again.
+// Read implements reconcile.Reader: the claim is what a decision asks for.
+func (c *Controller) Read(
+	ctx context.Context, s ephemeral.Snapshot, _ []verdict.Ref,
+) (_ ephemeral.Snapshot, err error) {
+	s.IsLive = true
+	s.Claim, err = readClaim(ctx, c.Live, s)
+	return s, err
+}
+
+// Apply implements reconcile.Task.
 func (c *Controller) Apply(ctx context.Context, s ephemeral.Snapshot, a ephemeral.Action) (next, error) {
 	err := c.Writer.Create(ctx, a.Create.DeepCopy())
-	if apierrors.IsAlreadyExists(err) {
-		found, readErr := ReadClaim(ctx, c.Live, s)
-		if readErr != nil {
-			return nil, readErr
-		}
-		if found != nil {
-			s.Claim = found
-			return ephemeral.Decide(s), nil
-		}
+	if err == nil {
+		c.Created.Attempted(nil)
+		return nil, nil
 	}
-	c.Created.Attempted(err)
-	if err != nil {
-		return ephemeral.AfterCreate(s, a.Create.Name, err.Error()), nil
+	after := ephemeral.AfterCreate(s, a.Create.Name, ephemeral.CreateFailure{
+		Exists: apierrors.IsAlreadyExists(err), Message: err.Error(),
+	})
+	if _, failed := after.(verdict.Refuse[ephemeral.Action]); failed {
+		c.Created.Attempted(err)
 	}
-	return nil, nil
+	return after, nil
 }
 
 // About implements reconcile.Task.

@@ -5,10 +5,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/names"
 	protection "github.com/purser-csi/purser/internal/protection/rules"
 	"github.com/purser-csi/purser/internal/reconcile"
@@ -18,7 +18,7 @@ import (
 // Claims protects claims that pods use.
 type Claims struct {
 	cfg       Config
-	finalizer *finalizer
+	finalizer finalizer
 	inquiries *inquiries
 }
 
@@ -26,27 +26,25 @@ type Claims struct {
 func NewClaims(cfg Config) *Claims {
 	return &Claims{
 		cfg:       cfg,
-		finalizer: newFinalizer(names.FinalizerPVCProtection, cfg.Writer),
+		finalizer: finalizer{names.FinalizerPVCProtection, cfg.Writer},
 		inquiries: newInquiries(cfg),
 	}
 }
 
 // AddTo registers the controller, its index and its event handlers with a manager.
 func (c *Claims) AddTo(ctx context.Context, mgr manager.Manager) error {
-	if err := kube.AddIndexes(ctx, mgr.GetFieldIndexer(), ClaimIndexes()...); err != nil {
-		return err
-	}
-	if err := kube.Prewarm(ctx, mgr.GetCache(), &corev1.PersistentVolumeClaim{}); err != nil {
-		return err
-	}
 	if err := c.inquiries.addTo(mgr); err != nil {
 		return err
 	}
-	return register(mgr, c.cfg, NameClaims, task[protection.Claim](c),
-		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, changes(moves)),
-		source.TypedKind(mgr.GetCache(), &corev1.Pod{}, c.podEnds()),
-		source.TypedFunc[Key](c.inquiries.answerTo),
-	)
+	return registration[protection.Claim]{
+		config: c.cfg, name: NameClaims, task: c, kinds: []client.Object{&corev1.PersistentVolumeClaim{}},
+		indexes: ClaimIndexes(), ended: c.ended,
+		sources: []source.TypedSource[Key]{
+			source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, changes(moves)),
+			source.TypedKind(mgr.GetCache(), &corev1.Pod{}, c.podEnds()),
+			source.TypedFunc[Key](c.inquiries.answerTo),
+		},
+	}.addTo(ctx, mgr)
 }
 
 func moves(claim *corev1.PersistentVolumeClaim) bool {
@@ -55,19 +53,12 @@ func moves(claim *corev1.PersistentVolumeClaim) bool {
 
 // Gather implements reconcile.Task.
 func (c *Claims) Gather(ctx context.Context, key Key) (protection.Claim, error) {
-	return GatherClaim(ctx, c.cfg.Cached, c.memory(key), key)
-}
-
-func (c *Claims) memory(key Key) ClaimMemory {
-	m := c.inquiries.memory(key)
-	m.Removed = c.finalizer.isRemoved(key.UID)
-	return m
+	return GatherClaim(ctx, c.cfg.Cached, c.inquiries.memory(key), key)
 }
 
 // ended drops the answer that the run used, since it is true for one moment only.
 func (c *Claims) ended(key Key, s protection.Claim) {
 	if s.Object == nil {
-		c.finalizer.forget(key.UID)
 		c.inquiries.forget(key)
 		return
 	}

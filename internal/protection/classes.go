@@ -2,7 +2,6 @@ package protection
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -18,29 +17,31 @@ import (
 	protection "github.com/purser-csi/purser/internal/protection/rules"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 // Classes protects VolumeAttributesClasses that claims or volumes name.
 type Classes struct {
 	cfg       Config
-	finalizer *finalizer
+	finalizer finalizer
 }
 
 // NewClasses returns the controller without starting anything.
 func NewClasses(cfg Config) *Classes {
-	return &Classes{cfg: cfg, finalizer: newFinalizer(names.FinalizerVACProtection, cfg.Writer)}
+	return &Classes{cfg: cfg, finalizer: finalizer{names.FinalizerVACProtection, cfg.Writer}}
 }
 
 // AddTo registers the controller, its indexes and its event handlers with a manager.
 func (c *Classes) AddTo(ctx context.Context, mgr manager.Manager) error {
-	if err := kube.AddIndexes(ctx, mgr.GetFieldIndexer(), ClassIndexes()...); err != nil {
-		return err
-	}
-	return register(mgr, c.cfg, NameClasses, task[protection.Class](c),
-		source.TypedKind(mgr.GetCache(), &storagev1.VolumeAttributesClass{}, changes(movesClass)),
-		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, userEnds[*corev1.PersistentVolumeClaim](c)),
-		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, userEnds[*corev1.PersistentVolume](c)),
-	)
+	return registration[protection.Class]{
+		config: c.cfg, name: NameClasses, task: c, indexes: ClassIndexes(),
+		kinds: []client.Object{&storagev1.VolumeAttributesClass{}},
+		sources: []source.TypedSource[Key]{
+			source.TypedKind(mgr.GetCache(), &storagev1.VolumeAttributesClass{}, changes(movesClass)),
+			source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, userEnds[*corev1.PersistentVolumeClaim](c)),
+			source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, userEnds[*corev1.PersistentVolume](c)),
+		},
+	}.addTo(ctx, mgr)
 }
 
 func movesClass(class *storagev1.VolumeAttributesClass) bool {
@@ -74,47 +75,24 @@ func (c *Classes) enqueueTerminating(ctx context.Context, name string, q queue) 
 
 // Gather implements reconcile.Task.
 func (c *Classes) Gather(ctx context.Context, key Key) (protection.Class, error) {
-	return GatherClass(ctx, c.cfg.Cached, ClassMemory{Removed: c.finalizer.isRemoved(key.UID)}, key)
+	return GatherClass(ctx, c.cfg.Cached, key)
 }
 
-func (c *Classes) ended(key Key, s protection.Class) {
-	if s.Object == nil {
-		c.finalizer.forget(key.UID)
-	}
-}
-
-// listUsers lists the claims and volumes that name the class from the API server. It stops at the
-// first page that has any.
-func (c *Classes) listUsers(ctx context.Context, class string) ([]string, error) {
-	for _, newList := range []func() client.ObjectList{
-		func() client.ObjectList { return &corev1.PersistentVolumeClaimList{} },
-		func() client.ObjectList { return &corev1.PersistentVolumeList{} },
-	} {
-		for page, err := range kube.Pages(ctx, c.cfg.Live, newList) {
-			if err != nil {
-				return nil, fmt.Errorf("list what uses VolumeAttributesClass %q: %w", class, err)
-			}
-			if users := ClassUsers(class, page); len(users) > 0 {
-				return users, nil
-			}
-		}
-	}
-	return nil, nil
+// Read implements reconcile.Reader.
+func (c *Classes) Read(ctx context.Context, s protection.Class, refs []verdict.Ref) (protection.Class, error) {
+	var err error
+	s.LiveUsers, err = ReadUsers(ctx, c.cfg.Live, refs[0].Name)
+	return s, err
 }
 
 // Decide implements reconcile.Task.
-func (c *Classes) Decide(s protection.Class, _ time.Time) next { return protection.DecideClass(s) }
+func (c *Classes) Decide(s protection.Class, now time.Time) next {
+	return protection.DecideClass(s, now)
+}
 
 // Apply implements reconcile.Task.
 func (c *Classes) Apply(ctx context.Context, s protection.Class, a action) (next, error) {
-	if handled, err := c.finalizer.apply(ctx, s.Object, a); handled {
-		return nil, err
-	}
-	users, err := c.listUsers(ctx, s.Object.Name)
-	if err != nil {
-		return nil, err
-	}
-	return protection.AfterAsking(users, c.cfg.Clock.Now()), nil
+	return applyOnly(ctx, c.finalizer, s.Object, a)
 }
 
 // About implements reconcile.Task.

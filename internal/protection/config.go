@@ -1,12 +1,14 @@
 package protection
 
 import (
+	"context"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/purser-csi/purser/internal/kube"
 	protection "github.com/purser-csi/purser/internal/protection/rules"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/verdict"
@@ -15,12 +17,11 @@ import (
 // Config is what each of the controllers needs.
 type Config struct {
 	reconcile.Settings
-	// answers from memory; pods, claims, volumes and classes may be trimmed (kube.TrimPod and the
-	// like)
-	Cached client.Reader
-	Live   client.Reader // answers from the API server
-	Writer client.Writer
-	Status client.SubResourceWriter // for the condition Unused of claims
+	// Cached has this process's own writes; pods, claims, volumes and classes may be trimmed
+	// (kube.TrimPod and the like).
+	Cached *kube.Overlay
+	Live   client.Reader // the API server
+	Writer client.Client // records what it writes in Cached
 
 	// ColocatedDrivers are the drivers whose provisioner runs in this process and drops the finalizer of a
 	// PersistentVolume together with its own, at this moment; see internal/protection/rules.Volume. Nil for
@@ -46,20 +47,38 @@ type (
 	action = protection.Action
 )
 
-// task is a controller of this package. After a run, ended drops what was used up by it and what was
-// remembered of an object that is gone.
-type task[S any] interface {
-	reconcile.Task[Key, S, action]
-	ended(key Key, s S)
+// registration adds a controller with its loop to a manager.
+type registration[S any] struct {
+	config Config
+	name   string
+	task   reconcile.Task[Key, S, action]
+	kinds  []client.Object // that the controller writes
+	// indexes are those of the gather.
+	indexes []kube.Index
+	// ended is called after each run; nil for nothing.
+	ended   func(key Key, s S)
+	sources []source.TypedSource[Key]
 }
 
-// register adds a controller with its loop to a manager.
-func register[S any](mgr manager.Manager, c Config, name string, t task[S], sources ...source.TypedSource[Key]) error {
+func (r registration[S]) addTo(ctx context.Context, mgr manager.Manager) error {
+	c := r.config
+	c.Cached.Index(r.indexes...)
+	if err := kube.AddIndexes(ctx, mgr.GetFieldIndexer(), r.indexes...); err != nil {
+		return err
+	}
+	if err := c.Cached.Watch(ctx, mgr.GetCache(), r.kinds...); err != nil {
+		return err
+	}
 	loop := reconcile.New(reconcile.Config[Key, S, action]{
-		Settings: c.Settings, Name: name, Task: t, Retries: reconcile.NewRetries[Key](), Bound: reconcile.APITimeout,
-		Observe: func(key Key, s S, _ next, _ time.Duration) { t.ended(key, s) },
+		Settings: c.Settings, Name: r.name, Task: r.task, Retries: reconcile.NewRetries[Key](),
+		Bound: reconcile.APITimeout,
+		Observe: func(key Key, s S, _ next, _ time.Duration) {
+			if r.ended != nil {
+				r.ended(key, s)
+			}
+		},
 	})
 	return reconcile.Register(
-		mgr, reconcile.Registration[Key]{Name: name, Workers: c.Workers, Reconciler: loop, Sources: sources},
+		mgr, reconcile.Registration[Key]{Name: r.name, Workers: c.Workers, Reconciler: loop, Sources: r.sources},
 	)
 }

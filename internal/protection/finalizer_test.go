@@ -1,14 +1,22 @@
 package protection
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/names"
+	protection "github.com/purser-csi/purser/internal/protection/rules"
+	"github.com/purser-csi/purser/internal/verdict"
+	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
 // A finalizer is removed by a patch with the preconditions that the object needs: a volume that no
@@ -34,13 +42,58 @@ func TestDropping(t *testing.T) {
 		{"released volume with another finalizer", volume(corev1.VolumeReleased, protects, "x/y"), false},
 		{"volume that a claim may take", volume(corev1.VolumeAvailable, protects), true},
 	} {
-		patch := newFinalizer(protects, nil).dropping(tc.object)
+		drop := protection.DropFinalizer{}
+		if pv, ok := tc.object.(*corev1.PersistentVolume); ok {
+			drop = protection.DecideVolume(protection.Volume{Object: pv}, time.Unix(1000, 0)).(verdict.Do[action]).Actions[0].(protection.DropFinalizer)
+		}
+		patch := finalizer{name: protects}.dropping(tc.object, drop)
 		data, err := patch.Data(tc.object)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if unchanged := strings.Contains(string(data), `"resourceVersion":"7"`); unchanged != tc.unchanged {
 			t.Errorf("%s: only if unchanged %t, want %t: %s", tc.name, unchanged, tc.unchanged, data)
+		}
+	}
+}
+
+// stuck is a cache that gets no news.
+type stuck struct {
+	client.Reader
+	claim *corev1.PersistentVolumeClaim
+}
+
+func (s stuck) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	s.claim.DeepCopyInto(into.(*corev1.PersistentVolumeClaim))
+	return nil
+}
+
+func (stuck) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
+
+// 8.30: no finalizer can be added to a terminating object, so that a cached object that still has it is
+// stale. A second patch would only cost the API server a write.
+func TestFinalizerIsNotRemovedTwice(t *testing.T) {
+	for name, finalizers := range map[string][]string{
+		"the last one": {names.FinalizerPVCProtection}, "another one stays": {names.FinalizerPVCProtection, "x/y"},
+	} {
+		api := apiserver.New().Client()
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", Finalizers: finalizers}}
+		if err := errors.Join(api.Create(t.Context(), claim), api.Delete(t.Context(), claim)); err != nil {
+			t.Fatal(err)
+		}
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
+			t.Fatal(err)
+		}
+		cached := kube.NewOverlay(stuck{claim: claim}, clocktesting.NewFakeClock(time.Unix(1000, 0)))
+		cached.Fed(claim)
+		c := NewClaims(Config{Cached: cached, Writer: cached.Recording(api)})
+		if _, err := c.Apply(t.Context(), protection.Claim{Object: claim}, protection.DropFinalizer{}); err != nil {
+			t.Fatal(err)
+		}
+		s, err := c.Gather(t.Context(), keyOf(claim))
+		_, acts := c.Decide(s, time.Unix(1000, 0)).(verdict.Do[action])
+		if acts || err != nil {
+			t.Errorf("%s: removed again: %+v, %v", name, s.Object, err)
 		}
 	}
 }

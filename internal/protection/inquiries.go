@@ -92,10 +92,10 @@ func (i *inquiries) ask(claim *corev1.PersistentVolumeClaim) {
 }
 
 // memory returns the process's memory of a claim. It has no effects.
-func (i *inquiries) memory(key Key) ClaimMemory {
+func (i *inquiries) memory(key Key) Memory {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	m := ClaimMemory{Asked: i.asked[key]}
+	m := Memory{Asked: i.asked[key]}
 	if a, ok := i.answers[key]; ok {
 		m.Answer = &a
 	}

@@ -3,19 +3,18 @@ package protection
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/purser-csi/purser/internal/kube"
-	"github.com/purser-csi/purser/internal/objects"
 	protection "github.com/purser-csi/purser/internal/protection/rules"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
@@ -24,53 +23,32 @@ import (
 // Unused keeps the condition Unused of bound claims up to date. Upstream lists the pods of the namespace
 // for each claim that the cache shows without a user; the condition protects nothing, so the cache
 // is enough here, and the pod's own event corrects a stale read.
-type Unused struct {
-	cfg Config
-
-	mu      sync.Mutex
-	written map[types.UID]UsageMemory // until the cache has that version of the claim
-}
+type Unused struct{ cfg Config }
 
 // NewUnused returns the controller without starting anything.
-func NewUnused(cfg Config) *Unused {
-	return &Unused{cfg: cfg, written: map[types.UID]UsageMemory{}}
-}
+func NewUnused(cfg Config) *Unused { return &Unused{cfg} }
 
 // AddTo registers the controller, its index and its event handlers with a manager.
 func (u *Unused) AddTo(ctx context.Context, mgr manager.Manager) error {
-	if err := kube.AddIndexes(ctx, mgr.GetFieldIndexer(), UsageIndexes()...); err != nil {
-		return err
-	}
-	return register(mgr, u.cfg, NameUnused, task[protection.Usage](u),
-		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, u.claimChanges()),
-		source.TypedKind(mgr.GetCache(), &corev1.Pod{}, u.podChanges()),
-	)
+	return registration[protection.Usage]{
+		config: u.cfg, name: NameUnused, task: u, kinds: []client.Object{&corev1.PersistentVolumeClaim{}},
+		indexes: UsageIndexes(),
+		sources: []source.TypedSource[Key]{
+			source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, u.claimChanges()),
+			source.TypedKind(mgr.GetCache(), &corev1.Pod{}, u.podChanges()),
+		},
+	}.addTo(ctx, mgr)
 }
 
-// claimChanges drops the written condition once the cache has it, and enqueues a claim that is
-// created, is bound now, has no condition yet or is gone. A claim that is bound with the condition
-// is enqueued too: a pod may have come between the binder's read and its write.
+// claimChanges enqueues a claim that is created, is bound now or has no condition yet. A claim that is
+// bound with the condition is enqueued too: a pod may have come between the binder's read and its write.
 func (u *Unused) claimChanges() handler.TypedEventHandler[*corev1.PersistentVolumeClaim, Key] {
 	return reconcile.OnChange(func(_ context.Context, c reconcile.Change[*corev1.PersistentVolumeClaim], q queue) {
-		if c.IsDeleted() {
-			q.Add(keyOf(c.Old))
-			return
-		}
-		u.saw(c.New)
-		if protection.TracksUse(c.New) &&
+		if !c.IsDeleted() && protection.TracksUse(c.New) &&
 			(c.IsCreated() || !protection.TracksUse(c.Old) || protection.UnusedStatus(c.New) == "") {
 			q.Add(keyOf(c.New))
 		}
 	})
-}
-
-// saw drops the written condition once the cache has that version of the claim.
-func (u *Unused) saw(claim *corev1.PersistentVolumeClaim) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if own, ok := u.written[claim.UID]; ok && !objects.IsNewer(own.Version, claim.ResourceVersion) {
-		delete(u.written, claim.UID)
-	}
 }
 
 // podChanges enqueues the claims of a pod that was created, has ended or was deleted.
@@ -99,13 +77,7 @@ func (u *Unused) enqueueClaims(ctx context.Context, pod *corev1.Pod, q queue) {
 
 // Gather implements reconcile.Task.
 func (u *Unused) Gather(ctx context.Context, key Key) (protection.Usage, error) {
-	return GatherUsage(ctx, u.cfg.Cached, u.memory(key.UID), key)
-}
-
-func (u *Unused) ended(key Key, s protection.Usage) {
-	if s.Object == nil {
-		u.forget(key.UID)
-	}
+	return GatherUsage(ctx, u.cfg.Cached, key)
 }
 
 // Decide implements reconcile.Task.
@@ -122,36 +94,14 @@ func (u *Unused) Apply(ctx context.Context, s protection.Usage, a action) (next,
 	}
 	condition, claim := set.Condition, s.Object.DeepCopy()
 	condition.LastTransitionTime = metav1.NewTime(u.cfg.Clock.Now())
-	err := u.cfg.Status.Patch(ctx, claim, kube.SetClaimCondition(claim.UID, condition))
-	switch {
-	case err == nil:
-		u.remember(claim.UID, UsageMemory{Status: condition.Status, Version: claim.ResourceVersion})
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err), apierrors.IsInvalid(err): // another uid
-	default:
-		return nil, fmt.Errorf("write the condition Unused of claim %s/%s: %w", claim.Namespace, claim.Name, err)
+	err := u.cfg.Writer.Status().Patch(ctx, claim, kube.SetClaimCondition(claim.UID, condition))
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) { // another uid
+		return nil, nil
 	}
-	return nil, nil
+	return nil, fmt.Errorf("write the condition Unused of claim %s/%s: %w", claim.Namespace, claim.Name, err)
 }
 
 // About implements reconcile.Task.
 func (u *Unused) About(key Key, _ protection.Usage) reconcile.About {
 	return reconcile.About{Log: []any{telemetry.KeyClaim, key.String()}}
-}
-
-func (u *Unused) memory(uid types.UID) UsageMemory {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.written[uid]
-}
-
-func (u *Unused) remember(uid types.UID, written UsageMemory) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.written[uid] = written
-}
-
-func (u *Unused) forget(uid types.UID) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	delete(u.written, uid)
 }

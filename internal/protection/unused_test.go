@@ -31,7 +31,7 @@ func TestUnusedClaimChanges(t *testing.T) {
 		"found bound when we start":     {nil, claim(corev1.ClaimBound, unused), 1},
 		"another change of a bound one": {claim(corev1.ClaimBound, unused), claim(corev1.ClaimBound, unused), 0},
 		"the condition is not there":    {claim(corev1.ClaimBound), claim(corev1.ClaimBound), 1},
-		"deleted":                       {claim(corev1.ClaimBound, unused), nil, 1},
+		"deleted":                       {claim(corev1.ClaimBound, unused), nil, 0},
 	} {
 		q := reconcile.NewQueue[Key](NameUnused, nil)
 		handler := NewUnused(Config{}).claimChanges()

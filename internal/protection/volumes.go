@@ -2,14 +2,13 @@ package protection
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/names"
 	protection "github.com/purser-csi/purser/internal/protection/rules"
 	"github.com/purser-csi/purser/internal/reconcile"
@@ -19,38 +18,32 @@ import (
 // Volumes protects PersistentVolumes that claims have.
 type Volumes struct {
 	cfg       Config
-	finalizer *finalizer
+	finalizer finalizer
 }
 
 // NewVolumes returns the controller without starting anything.
 func NewVolumes(cfg Config) *Volumes {
-	return &Volumes{cfg: cfg, finalizer: newFinalizer(names.FinalizerPVProtection, cfg.Writer)}
+	return &Volumes{cfg: cfg, finalizer: finalizer{names.FinalizerPVProtection, cfg.Writer}}
 }
 
 // AddTo registers the controller and its event handlers with a manager.
 func (c *Volumes) AddTo(ctx context.Context, mgr manager.Manager) error {
-	if err := kube.Prewarm(ctx, mgr.GetCache(), &corev1.PersistentVolume{}); err != nil {
-		return err
-	}
 	wants := func(pv *corev1.PersistentVolume) bool { return !protection.Rests(pv, names.FinalizerPVProtection) }
-	return register(mgr, c.cfg, NameVolumes, task[protection.Volume](c),
-		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, changes(wants)),
-	)
+	return registration[protection.Volume]{
+		config: c.cfg, name: NameVolumes, task: c, kinds: []client.Object{&corev1.PersistentVolume{}},
+		sources: []source.TypedSource[Key]{
+			source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, changes(wants)),
+		},
+	}.addTo(ctx, mgr)
 }
 
 // Gather implements reconcile.Task.
 func (c *Volumes) Gather(ctx context.Context, key Key) (protection.Volume, error) {
-	memory := VolumeMemory{Removed: c.finalizer.isRemoved(key.UID)}
+	s, err := GatherVolume(ctx, c.cfg.Cached, key)
 	if c.cfg.ColocatedDrivers != nil {
-		memory.ColocatedDrivers = c.cfg.ColocatedDrivers()
+		s.ColocatedDrivers = c.cfg.ColocatedDrivers()
 	}
-	return GatherVolume(ctx, c.cfg.Cached, memory, key)
-}
-
-func (c *Volumes) ended(key Key, s protection.Volume) {
-	if s.Object == nil {
-		c.finalizer.forget(key.UID)
-	}
+	return s, err
 }
 
 // Decide implements reconcile.Task.
@@ -60,10 +53,7 @@ func (c *Volumes) Decide(s protection.Volume, now time.Time) next {
 
 // Apply implements reconcile.Task.
 func (c *Volumes) Apply(ctx context.Context, s protection.Volume, a action) (next, error) {
-	if handled, err := c.finalizer.apply(ctx, s.Object, a); handled {
-		return nil, err
-	}
-	return nil, fmt.Errorf("unknown action %T", a)
+	return applyOnly(ctx, c.finalizer, s.Object, a)
 }
 
 // About implements reconcile.Task.

@@ -164,7 +164,6 @@ const (
 	AttributesClassGone        Reason = "AttributesClassGone"
 	AttributesClassProtected   Reason = "AttributesClassProtected"
 	AttributesClassUsed        Reason = "AttributesClassUsed"
-	AttributesClassConfirming  Reason = "AttributesClassConfirming"
 	AttributesClassUnprotected Reason = "AttributesClassUnprotected"
 	ClaimUseTracked            Reason = "ClaimUseTracked"
 	ClaimUseUntracked          Reason = "ClaimUseUntracked"

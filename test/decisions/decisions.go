@@ -94,8 +94,7 @@ func Of(ctx context.Context, from Views, all []client.Object, driver string, now
 		case *corev1.PersistentVolume:
 			r.volume(o)
 		case *storagev1.VolumeAttributesClass:
-			s, err := protecting.GatherClass(ctx, from.Cached, protecting.ClassMemory{}, kube.KeyOf(o))
-			note(r, "protect class", o, protection.DecideClass(s), err)
+			r.class(o)
 		case *storagev1.VolumeAttachment:
 			r.attachment(o)
 		case *snapshotv1.VolumeSnapshot:
@@ -160,13 +159,13 @@ func note[A any](r run, what string, o client.Object, v verdict.Verdict[A], err 
 
 func (r run) claim(o *corev1.PersistentVolumeClaim) {
 	key := kube.KeyOf(o)
-	for memory, m := range map[string]protecting.ClaimMemory{
-		"": {}, ", answered": {Answer: &protecting.PodAnswer{Version: "1"}, Asked: r.now}, ", removed": {Removed: true},
+	for memory, m := range map[string]protecting.Memory{
+		"": {}, ", answered": {Answer: &protecting.PodAnswer{Version: "1"}, Asked: r.now},
 	} {
 		s, err := protecting.GatherClaim(r.ctx, r.from.Cached, m, key)
 		note(r, "protect claim"+memory, o, protection.DecideClaim(s, r.now), err)
 	}
-	usage, err := protecting.GatherUsage(r.ctx, r.from.Cached, protecting.UsageMemory{}, key)
+	usage, err := protecting.GatherUsage(r.ctx, r.from.Cached, key)
 	note(r, "use of claim", o, protection.DecideUnused(usage, r.now), err)
 	grown, err := resize.GatherExpansion(r.ctx, r.from.Cached, resizing.Key{
 		NamespacedName: key.NamespacedName, UID: key.UID, Size: resizing.Wish(o),
@@ -201,8 +200,24 @@ func (r run) claim(o *corev1.PersistentVolumeClaim) {
 	r.source(o, source.Ref{Kind: source.KindClaim, NamespacedName: key.NamespacedName})
 }
 
+func (r run) class(o *storagev1.VolumeAttributesClass) {
+	s, err := protecting.GatherClass(r.ctx, r.from.Cached, kube.KeyOf(o))
+	var decided protection.Verdict
+	if err == nil {
+		_, decided, err = verdict.Settle(
+			s, func(s protection.Class) protection.Verdict { return protection.DecideClass(s, r.now) },
+			func(s protection.Class, refs []verdict.Ref) (protection.Class, error) {
+				var err error
+				s.LiveUsers, err = protecting.ReadUsers(r.ctx, r.from.Live, refs[0].Name)
+				return s, err
+			},
+		)
+	}
+	note(r, "protect class", o, decided, err)
+}
+
 func (r run) volume(o *corev1.PersistentVolume) {
-	s, err := protecting.GatherVolume(r.ctx, r.from.Cached, protecting.VolumeMemory{}, kube.KeyOf(o))
+	s, err := protecting.GatherVolume(r.ctx, r.from.Cached, kube.KeyOf(o))
 	note(r, "protect volume", o, protection.DecideVolume(s, r.now), err)
 	reader := reclaiming.Reader{
 		Readers: r.from.Readers, Now: r.now, Driver: reclaim.Driver{Name: r.driver, Controller: capabilities},

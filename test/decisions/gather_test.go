@@ -199,14 +199,14 @@ func TestClassProtection(t *testing.T) {
 	}
 	for name, from := range map[string]client.Reader{"dump": newDump(t, objects).Cached, "client": builder.Build()} {
 		for class, want := range map[string][]string{"gold": {"claim ns/c", "PersistentVolume v"}, "silver": nil} {
-			s, err := protection.GatherClass(t.Context(), from, protection.ClassMemory{}, kube.KeyOf(terminating(class)))
+			s, err := protection.GatherClass(t.Context(), from, kube.KeyOf(terminating(class)))
 			if diff := cmp.Diff(want, s.Users); err != nil || s.Object == nil || diff != "" {
 				t.Errorf("%s, class %s: %v, %v\n%s", name, class, s.Object, err, diff)
 			}
 		}
 		other := kube.KeyOf(terminating("gold"))
 		other.UID = "other"
-		if s, err := protection.GatherClass(t.Context(), from, protection.ClassMemory{}, other); err != nil || s.Object != nil {
+		if s, err := protection.GatherClass(t.Context(), from, other); err != nil || s.Object != nil {
 			t.Errorf("%s: a class of another uid: %v, %v", name, s.Object, err)
 		}
 	}

@@ -95,14 +95,15 @@ func (w *world) control(api *rest.Config) {
 		Workers: 16, Backoff: reconcile.Backoff{First: 100 * time.Millisecond, Most: time.Second}, Clock: clock.RealClock{}, Events: events,
 		Decided: telemetry.NewCounter(prometheus.NewRegistry(), telemetry.MetricDecisions),
 	}
-	cached := kube.NewOverlay(mgr.GetClient(), clock.RealClock{})
-	config := protection.Config{Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(), Status: mgr.GetClient().Status(), Settings: settings}
+	own := kube.NewOverlay(mgr.GetClient(), clock.RealClock{})
+	writer := own.Recording(mgr.GetClient())
+	config := protection.Config{Cached: own, Live: mgr.GetAPIReader(), Writer: writer, Settings: settings}
 	for _, c := range []interface {
 		AddTo(ctx context.Context, mgr manager.Manager) error
 	}{
 		protection.NewClaims(config), protection.NewUnused(config), protection.NewVolumes(config), protection.NewClasses(config),
-		resize.NewExpansion(resize.ExpansionConfig{Cached: cached, Writer: cached.Recording(mgr.GetClient()), Settings: settings}),
-		ephemeral.New(ephemeral.Config{Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(), Settings: settings}),
+		resize.NewExpansion(resize.ExpansionConfig{Cached: own, Writer: writer, Settings: settings}),
+		ephemeral.New(ephemeral.Config{Cached: own, Live: mgr.GetAPIReader(), Writer: writer, Settings: settings}),
 	} {
 		if err := c.AddTo(ctx, mgr); err != nil {
 			w.t.Fatal(err)

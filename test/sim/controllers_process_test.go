@@ -91,6 +91,7 @@ func (p *process) runControllers() {
 	if m.cached != nil {
 		cached = m.cached(cached)
 	}
+	own := kube.NewOverlay(cached, p.world.clock)
 	mgr := m.manager(p.second, api)
 	binding := binder.Config{
 		Live: live, Writer: api, Settings: p.settings(4), AuditEvery: never,
@@ -99,7 +100,7 @@ func (p *process) runControllers() {
 		return protection.ClaimReferrers(p.ctx, cached, claim)
 	}
 	protecting := protection.Config{
-		Cached: cached, Live: live, Writer: api, Status: api.Status(), Settings: p.settings(2),
+		Cached: own, Live: live, Writer: own.Recording(api), Settings: p.settings(2),
 	}
 	if p.queue != nil {
 		binding.HandOver, protecting.ColocatedDrivers = p.queue, p.queue.Drivers

@@ -14,10 +14,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/ephemeral"
+	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/protection"
 	rules "github.com/purser-csi/purser/internal/protection/rules"
 	"github.com/purser-csi/purser/test/sim/apiserver"
@@ -186,11 +188,13 @@ func (w *protectionWorld) start(v *view.View, live func(*view.View) client.Reade
 		reader = live(v)
 	}
 	mgr := &fakeManager{view: v, client: w.api}
+	own := kube.NewOverlay(v, clock.RealClock{})
+	writer := own.Recording(w.api)
 	claims := protection.NewClaims(protection.Config{
-		Cached: v, Live: reader, Writer: w.api, Settings: settings(2),
+		Cached: own, Live: reader, Writer: writer, Settings: settings(2),
 	})
 	volumes := ephemeral.New(ephemeral.Config{
-		Cached: v, Live: w.api, Writer: w.api, Settings: settings(2),
+		Cached: own, Live: w.api, Writer: writer, Settings: settings(2),
 	})
 	for _, add := range []error{claims.AddTo(w.ctx, mgr), volumes.AddTo(w.ctx, mgr)} {
 		if add != nil {

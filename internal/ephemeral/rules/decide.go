@@ -29,10 +29,14 @@ type Key struct {
 
 // Snapshot has the inputs of a decision about one volume of a pod.
 type Snapshot struct {
-	Key   Key
-	Pod   *corev1.Pod                   // nil: it does not exist, or has another uid
-	Claim *corev1.PersistentVolumeClaim // of the name that belongs to the volume; nil for none
+	Key    Key
+	Pod    *corev1.Pod                   // nil: it does not exist, or has another uid
+	Claim  *corev1.PersistentVolumeClaim // of the name that belongs to the volume; nil for none
+	IsLive bool                          // Claim was read live
 }
+
+// ReadClaim asks for the claim of the name that belongs to the volume, read live.
+const ReadClaim = "PersistentVolumeClaim"
 
 // Action is the only thing to do.
 type Action struct{ Create *corev1.PersistentVolumeClaim }
@@ -70,9 +74,19 @@ func Decide(s Snapshot) Verdict {
 	}
 }
 
-// AfterCreate returns what follows when the claim could not be created; message is the error.
-func AfterCreate(s Snapshot, claim string, message string) Verdict {
-	return refuse{Finding: s.finding(verdict.EphemeralFailed, fmt.Sprintf("create PVC %s: %s", claim, message))}
+// CreateFailure is the error of creating a claim.
+type CreateFailure struct {
+	Exists  bool // there is a claim with the name
+	Message string
+}
+
+// AfterCreate returns what follows when the claim could not be created. A claim that exists shows that
+// the cache is stale: it is read live, once.
+func AfterCreate(s Snapshot, claim string, f CreateFailure) Verdict {
+	if f.Exists && !s.IsLive {
+		return verdict.MustRead[Action](verdict.Ref{What: ReadClaim, Namespace: s.Pod.Namespace, Name: claim})
+	}
+	return refuse{Finding: s.finding(verdict.EphemeralFailed, fmt.Sprintf("create PVC %s: %s", claim, f.Message))}
 }
 
 // Wants reports whether the pod may still run, so that it needs its claims.

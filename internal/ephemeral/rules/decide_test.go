@@ -89,7 +89,7 @@ func TestDecide(t *testing.T) {
 			}
 		})
 	}
-	failed := AfterCreate(world(), "a-b-c", "quota")
+	failed := AfterCreate(world(), "a-b-c", CreateFailure{Message: "quota"})
 	if got := shape(failed); got != "refuse EphemeralFailed: ephemeral volume b-c: create PVC a-b-c: quota" {
 		t.Error(got)
 	}
@@ -147,10 +147,23 @@ func FuzzDecide(f *testing.F) {
 		if yes() {
 			s.Claim = &corev1.PersistentVolumeClaim{}
 		}
-		for _, v := range []Verdict{Decide(s), AfterCreate(s, pod, volume)} {
+		for _, v := range []Verdict{Decide(s), AfterCreate(s, pod, CreateFailure{Message: volume})} {
 			if v == nil || v.Because().Reason == "" || strings.Contains(string(v.Because().Reason), " ") {
 				t.Errorf("no verdict for %+v", s)
 			}
 		}
 	})
+}
+
+// A claim that exists although the cache does not have it is read live, once.
+func TestExistingClaimIsRead(t *testing.T) {
+	s, exists := world(), CreateFailure{Exists: true, Message: "exists"}
+	asks, ok := AfterCreate(s, "a-b-c", exists).(verdict.Read[Action])
+	if !ok || asks.Refs[0] != (verdict.Ref{What: ReadClaim, Namespace: s.Pod.Namespace, Name: "a-b-c"}) {
+		t.Errorf("%+v", asks)
+	}
+	s.IsLive = true
+	if v, ok := AfterCreate(s, "a-b-c", exists).(refuse); !ok || v.Reason != verdict.EphemeralFailed {
+		t.Errorf("%+v", v)
+	}
 }

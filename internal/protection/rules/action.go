@@ -27,8 +27,8 @@ type (
 	// AddFinalizer adds the protecting finalizer to the object with this uid, and changes nothing else.
 	AddFinalizer struct{}
 	// DropFinalizer removes it.
-	DropFinalizer struct{}
-	// Ask reads the users of the object from the API server, since the cache may be stale.
+	DropFinalizer struct{ IfUnchanged bool } // with a resourceVersion precondition
+	// Ask has the pods of the claim's namespace read from the API server, since the cache may be stale.
 	Ask struct{}
 	// SetUnused writes the condition Unused into the claim's status, and leaves other conditions
 	// alone.
@@ -77,13 +77,6 @@ func idle(reason verdict.Reason, message string) Verdict {
 func act(action Action, reason verdict.Reason, message string) Verdict {
 	then := idle(reason, message)
 	return do{Finding: then.Because(), Actions: []Action{action}, Then: then}
-}
-
-// removed is the verdict on a terminating object from which this process removed the finalizer
-// already. No finalizer can be added to a terminating object, so a cached object that still has it
-// is stale, and a second patch would only cost the API server a write.
-func removed(reason verdict.Reason, kind string) Verdict {
-	return idle(reason, "the finalizer of the "+kind+" was removed; the cache does not show it yet")
 }
 
 // Rests reports whether there is nothing to do for an object and nothing to report, whatever uses it.

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/purser-csi/purser/internal/names"
+	"github.com/purser-csi/purser/internal/objects"
 	"github.com/purser-csi/purser/internal/verdict"
 )
 
@@ -23,10 +24,8 @@ const (
 
 // Claim is the snapshot of one claim.
 type Claim struct {
-	Object  *corev1.PersistentVolumeClaim // nil: it does not exist
-	Removed bool                          // this process removed the finalizer, which a stale cache may still show
-	// Users are the cached pods that use it. If there is an Answer, only those that are newer.
-	Users []string
+	Object *corev1.PersistentVolumeClaim // nil: it does not exist
+	Pods   []corev1.Pod                  // cached ones with a node that name the claim, read after the answer
 	// Answer is the API server's response since the last decision; nil for none.
 	Answer *Answer
 	// Asked is the time of the last live read; zero for never.
@@ -53,9 +52,6 @@ func DecideClaim(s Claim, now time.Time) Verdict {
 	case let:
 		return heldByOthers(s.Object, verdict.ClaimUnprotected, verdict.ClaimBlockedByFinalizers, "claim", now)
 	case going:
-		if s.Removed {
-			return removed(verdict.ClaimUnprotected, "claim")
-		}
 	}
 	users := s.users()
 	switch {
@@ -68,10 +64,18 @@ func DecideClaim(s Claim, now time.Time) Verdict {
 	return act(DropFinalizer{}, verdict.ClaimUnprotected, "no pod with a node uses the claim")
 }
 
+// users returns the pods that use the claim, without repetition. A cached pod that is older than the
+// answer and is not in it is gone.
 func (s Claim) users() []string {
-	all := slices.Clone(s.Users)
+	var all []string
+	var since string
 	if s.Answer != nil {
-		all = append(all, s.Answer.Users...)
+		all, since = slices.Clone(s.Answer.Users), s.Answer.Version
+	}
+	for i := range s.Pods {
+		if pod := &s.Pods[i]; Uses(pod, s.Object) && objects.IsNewer(pod.ResourceVersion, since) {
+			all = append(all, pod.Name)
+		}
 	}
 	slices.Sort(all)
 	return slices.Compact(all)

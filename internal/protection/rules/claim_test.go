@@ -19,6 +19,8 @@ var deletedAt = time.Unix(1_000_000, 0)
 // shape writes a verdict as a table can have it.
 func shape(v Verdict) string {
 	switch v := v.(type) {
+	case verdict.Read[Action]:
+		return "read " + v.Refs[0].String()
 	case nothing:
 		return "nothing " + string(v.Reason)
 	case wait:
@@ -49,10 +51,10 @@ func claim(edits ...func(*Claim)) Claim {
 
 func alive(s *Claim)              { s.Object.DeletionTimestamp = nil }
 func unheld(s *Claim)             { s.Object.Finalizers = []string{"x"} }
-func removedBefore(s *Claim)      { s.Removed = true }
-func answered(s *Claim)           { s.Answer = &Answer{} }
-func remembers(s *Claim)          { s.Users = []string{"p"} }
-func answeredUsed(s *Claim)       { s.Answer = &Answer{Users: []string{"q", "p", "p"}} }
+func answered(s *Claim)           { s.Answer = &Answer{Version: "5"} }
+func remembers(s *Claim)          { s.Pods = []corev1.Pod{*newer("p")} }
+func answeredUsed(s *Claim)       { s.Answer = &Answer{Users: []string{"q", "p", "p"}, Version: "5"} }
+func older(s *Claim)              { remembers(s); s.Pods[0].ResourceVersion = "4" }
 func asked(d time.Duration) edit  { return func(s *Claim) { s.Asked = deletedAt.Add(d) } }
 func at(d time.Duration) duration { return duration(d) }
 
@@ -76,10 +78,14 @@ func TestDecideClaim(t *testing.T) {
 		{"8.26 told when others stay", claim(unheld), at(TellAfter), "wait ClaimBlockedByFinalizers until 32m0s"},
 		{"8.26 the last is gone", claim(func(s *Claim) { s.Object.Finalizers = nil }), at(TellAfter), "nothing ClaimUnprotected"},
 		{"8.30 75980 unused in memory is no proof", claim(), 0, "Ask then wait ClaimConfirming until 30s"},
-		{"8.30 removed by this process, the cache is stale", claim(removedBefore), 0, "nothing ClaimUnprotected"},
 		{"I10 unused at the API server", claim(answered), 0, "DropFinalizer then nothing ClaimUnprotected"},
 		{"8.30 76703 used at the API server only", claim(answeredUsed), 0, "wait ClaimUsed until 30s"},
 		{"8.30 used in memory by a pod newer than the answer", claim(answered, remembers), 0, "wait ClaimUsed until 30s"},
+		{"8.30 a pod that is older than the answer and not in it is gone", claim(answered, older), 0, "DropFinalizer then nothing ClaimUnprotected"},
+		{"3.1 a pod that names the claim and does not use it", claim(answered, func(s *Claim) {
+			remembers(s)
+			s.Pods[0].Spec.NodeName = ""
+		}), 0, "DropFinalizer then nothing ClaimUnprotected"},
 		{"3.1 used in memory: no question", claim(remembers), 0, "wait ClaimUsed until 1m0s"},
 		{"8.29 told when it takes long", claim(remembers), at(time.Minute), "wait ClaimStillUsed until 10m0s"},
 		{"8.28 memory is doubted in the end", claim(remembers), at(LookEvery), "Ask then wait ClaimConfirming until 10m30s"},
@@ -97,7 +103,7 @@ func TestDecideClaim(t *testing.T) {
 
 // 8.29: the event names the pods that use a claim, in a message of bounded length.
 func TestHoldersAreNamed(t *testing.T) {
-	s := claim(answeredUsed, func(s *Claim) { s.Users = []string{"r"} })
+	s := claim(answeredUsed, func(s *Claim) { s.Pods = []corev1.Pod{*newer("r")} })
 	if got := DecideClaim(s, deletedAt).Because().Message; !strings.HasSuffix(got, "in use by p, q, r") {
 		t.Error(got)
 	}
@@ -108,6 +114,11 @@ func TestHoldersAreNamed(t *testing.T) {
 	if got := verdict.Describe(verdict.ClaimStillUsed); got.Severity != verdict.Normal {
 		t.Errorf("%+v", got)
 	}
+}
+
+// newer is a pod that uses the claim and is newer than each answer.
+func newer(name string) *corev1.Pod {
+	return pod(func(p *corev1.Pod) { p.Name, p.ResourceVersion = name, "9" })
 }
 
 func pod(edits ...func(*corev1.Pod)) *corev1.Pod {

@@ -13,13 +13,17 @@ import (
 
 // Class is the snapshot of one VolumeAttributesClass.
 type Class struct {
-	Object  *storagev1.VolumeAttributesClass // nil: it does not exist
-	Removed bool                             // this process removed the finalizer, which a stale cache may still show
-	Users   []string                         // cached claims and volumes that name it
+	Object *storagev1.VolumeAttributesClass // nil: it does not exist
+	Users  []string                         // cached claims and volumes that name it
+	// LiveUsers is the answer to [ReadUsers]; nil if it was not read.
+	LiveUsers *[]string
 }
 
+// ReadUsers are the claims and volumes that name the VolumeAttributesClass with the name, read live.
+const ReadUsers = "users of the VolumeAttributesClass"
+
 // DecideClass returns the next step for a VolumeAttributesClass.
-func DecideClass(s Class) Verdict {
+func DecideClass(s Class, now time.Time) Verdict {
 	if s.Object == nil {
 		return idle(verdict.AttributesClassGone, "the VolumeAttributesClass does not exist")
 	}
@@ -38,26 +42,14 @@ func DecideClass(s Class) Verdict {
 			"the VolumeAttributesClass is being deleted and is not held by its protection",
 		)
 	case going:
-		if s.Removed {
-			return removed(verdict.AttributesClassUnprotected, "VolumeAttributesClass")
-		}
 	}
-	if len(s.Users) > 0 {
+	switch {
+	case len(s.Users) > 0:
 		return classUsed(s.Users, time.Time{}) // a change of each of them enqueues the class
-	}
-	// A stale cache may lack a claim that names the class. Upstream decides by its cache (3.3).
-	return do{
-		Finding: finding(
-			verdict.AttributesClassConfirming, "the API server is asked who uses the VolumeAttributesClass",
-		),
-		Actions: []Action{Ask{}},
-	}
-}
-
-// AfterAsking returns the verdict after the users of a class were read live.
-func AfterAsking(users []string, now time.Time) Verdict {
-	if len(users) > 0 {
-		return classUsed(users, now.Add(AskAgain)) // the cache may never show them
+	case s.LiveUsers == nil: // a stale cache may lack a claim that names the class. Upstream decides by its cache (3.3)
+		return verdict.MustRead[Action](verdict.Ref{What: ReadUsers, Name: s.Object.Name})
+	case len(*s.LiveUsers) > 0:
+		return classUsed(*s.LiveUsers, now.Add(AskAgain)) // the cache may never show them
 	}
 	return act(DropFinalizer{}, verdict.AttributesClassUnprotected, "nothing uses the VolumeAttributesClass")
 }

@@ -27,11 +27,6 @@ func volume(phase corev1.PersistentVolumePhase, edits ...func(*corev1.Persistent
 	return Volume{Object: pv}
 }
 
-func removedVolume(s Volume) Volume {
-	s.Removed = true
-	return s
-}
-
 func TestDecideVolume(t *testing.T) {
 	live := func(pv *corev1.PersistentVolume) { pv.DeletionTimestamp = nil }
 	none := func(pv *corev1.PersistentVolume) { pv.Finalizers = nil }
@@ -77,7 +72,6 @@ func TestDecideVolume(t *testing.T) {
 		{"3.2 released to be kept: added", together(volume(corev1.VolumeReleased, live, none, given)), 0, "AddFinalizer then nothing VolumeProtected"},
 		{"3.2 the provisioner is not ours: added", volume(corev1.VolumeReleased, live, none, given, deletes), 0, "AddFinalizer then nothing VolumeProtected"},
 		{"3.2 in use by the phase: added", together(volume(corev1.VolumeBound, live, none, given, deletes)), 0, "AddFinalizer then nothing VolumeProtected"},
-		{"3.2 removed by this process, the cache is stale", removedVolume(volume(corev1.VolumeReleased, given)), 0, "nothing VolumeUnprotected"},
 		{"8.26 our provisioner removed its finalizer already", together(volume(corev1.VolumeReleased, given)), 0, drop},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
@@ -97,22 +91,24 @@ func TestDecideClass(t *testing.T) {
 		return s
 	}
 	used := []string{"claim ns/c"}
-	stale := class(true, nil, names.FinalizerVACProtection)
-	stale.Removed = true
+	live := func(users ...string) Class {
+		s := class(true, nil, names.FinalizerVACProtection)
+		s.LiveUsers = &users
+		return s
+	}
 	for _, tc := range []struct {
 		row  string
 		got  Verdict
 		want string
 	}{
-		{"gone", DecideClass(Class{}), "nothing AttributesClassGone"},
-		{"3.3 no finalizer: added", DecideClass(class(false, nil)), "AddFinalizer then nothing AttributesClassProtected"},
-		{"3.3 alive", DecideClass(class(false, nil, names.FinalizerVACProtection)), "nothing AttributesClassProtected"},
-		{"3.3 deleting without it", DecideClass(class(true, used)), "nothing AttributesClassUnprotected"},
-		{"3.3 used", DecideClass(class(true, used, names.FinalizerVACProtection)), "wait AttributesClassUsed"},
-		{"3.3 unused in memory is no proof", DecideClass(class(true, nil, names.FinalizerVACProtection)), "Ask then nil"},
-		{"3.3 removed by this process, the cache is stale", DecideClass(stale), "nothing AttributesClassUnprotected"},
-		{"3.3 used at the API server", AfterAsking(used, deletedAt), "wait AttributesClassUsed until 30s"},
-		{"3.3 unused at the API server", AfterAsking(nil, deletedAt), "DropFinalizer then nothing AttributesClassUnprotected"},
+		{"gone", DecideClass(Class{}, deletedAt), "nothing AttributesClassGone"},
+		{"3.3 no finalizer: added", DecideClass(class(false, nil), deletedAt), "AddFinalizer then nothing AttributesClassProtected"},
+		{"3.3 alive", DecideClass(class(false, nil, names.FinalizerVACProtection), deletedAt), "nothing AttributesClassProtected"},
+		{"3.3 deleting without it", DecideClass(class(true, used), deletedAt), "nothing AttributesClassUnprotected"},
+		{"3.3 used", DecideClass(class(true, used, names.FinalizerVACProtection), deletedAt), "wait AttributesClassUsed"},
+		{"3.3 unused in memory is no proof", DecideClass(class(true, nil, names.FinalizerVACProtection), deletedAt), "read users of the VolumeAttributesClass/gold"},
+		{"3.3 used at the API server", DecideClass(live(used...), deletedAt), "wait AttributesClassUsed until 30s"},
+		{"3.3 unused at the API server", DecideClass(live(), deletedAt), "DropFinalizer then nothing AttributesClassUnprotected"},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
 			if got := shape(tc.got); got != tc.want {
@@ -178,12 +174,15 @@ func FuzzDecide(f *testing.F) {
 				v.Object.Spec.ClaimRef = &corev1.ObjectReference{}
 			}
 		}
-		c.Users, k.Users = users, users
+		k.Users = users
+		if yes() {
+			k.LiveUsers = &users
+		}
 		if yes() {
 			c.Answer = &Answer{Users: users}
 		}
 		when := time.Unix(0, now)
-		for _, verdict := range []Verdict{DecideClaim(c, when), DecideVolume(v, when), DecideClass(k), AfterAsking(users, when)} {
+		for _, verdict := range []Verdict{DecideClaim(c, when), DecideVolume(v, when), DecideClass(k, when)} {
 			if verdict == nil || verdict.Because().Reason == "" {
 				t.Errorf("no verdict for %+v %+v %+v", c, v, k)
 			}

@@ -15,11 +15,8 @@ import (
 // Kubernetes 1.37).
 type Usage struct {
 	Object *corev1.PersistentVolumeClaim // nil: it does not exist
-	// Condition is the status of the condition as this process last wrote it or as the cache has
-	// it; empty for no condition.
-	Condition corev1.ConditionStatus
-	Users     []string                 // pods that refer to the claim and have not ended, with or without a node
-	Volume    *corev1.PersistentVolume // that the claim names; nil if the cache does not have it
+	Pods   []corev1.Pod                  // cached ones that name it, with or without a node
+	Volume *corev1.PersistentVolume      // that the claim names; nil if the cache does not have it
 }
 
 // volumeLook is the requeue delay of a claim whose volume the cache does not have: claims and volumes
@@ -59,8 +56,8 @@ func DecideUnused(s Usage, now time.Time) Verdict {
 			Until:   now.Add(volumeLook),
 		}
 	}
-	condition := UnusedCondition(s.Users)
-	if condition.Status == s.Condition {
+	condition := UnusedCondition(Referrers(s.Pods, s.Object))
+	if condition.Status == UnusedStatus(s.Object) {
 		return idle(verdict.ClaimUseTracked, "the condition Unused says what is so")
 	}
 	return act(SetUnused{condition}, verdict.ClaimUseTracked, "the condition Unused becomes "+string(condition.Status))
@@ -80,6 +77,16 @@ func UnusedStatus(claim *corev1.PersistentVolumeClaim) corev1.ConditionStatus {
 		return ""
 	}
 	return claim.Status.Conditions[i].Status
+}
+
+// Referrers returns the names of the pods that refer to the claim.
+func Referrers(pods []corev1.Pod, claim *corev1.PersistentVolumeClaim) (names []string) {
+	for i := range pods {
+		if Refers(&pods[i], claim) {
+			names = append(names, pods[i].Name)
+		}
+	}
+	return names
 }
 
 // Refers reports whether a pod that has not ended names the claim. Other than for the protection of

@@ -33,7 +33,15 @@ func TestDecideUnused(t *testing.T) {
 	} {
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{UID: "u", DeletionTimestamp: tc.deleted}, Status: corev1.PersistentVolumeClaimStatus{Phase: tc.phase}}
 		got := corev1.ConditionStatus("")
-		if todo, ok := DecideUnused(Usage{Object: claim, Condition: tc.condition, Users: tc.users, Volume: volume}, now.Time).(verdict.Do[Action]); ok {
+		if tc.condition != "" {
+			claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: corev1.PersistentVolumeClaimUnused, Status: tc.condition}}
+		}
+		claim.Namespace, claim.Name = "ns", "c"
+		var pods []corev1.Pod
+		for _, name := range tc.users {
+			pods = append(pods, *newer(name))
+		}
+		if todo, ok := DecideUnused(Usage{Object: claim, Pods: pods, Volume: volume}, now.Time).(verdict.Do[Action]); ok {
 			got = todo.Actions[0].(SetUnused).Condition.Status
 		}
 		if got != tc.want {

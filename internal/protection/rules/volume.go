@@ -14,8 +14,7 @@ import (
 
 // Volume is the snapshot of one PersistentVolume.
 type Volume struct {
-	Object  *corev1.PersistentVolume // nil: it does not exist
-	Removed bool                     // this process removed the finalizer, which a stale cache may still show
+	Object *corev1.PersistentVolume // nil: it does not exist
 	// ColocatedDrivers are the drivers whose provisioner removes this finalizer and its own in one write.
 	ColocatedDrivers []string
 }
@@ -47,9 +46,6 @@ func DecideVolume(s Volume, now time.Time) Verdict {
 			s.Object, verdict.VolumeUnprotected, verdict.VolumeBlockedByFinalizers, "PersistentVolume", now,
 		)
 	case going:
-		if s.Removed {
-			return removed(verdict.VolumeUnprotected, "PersistentVolume")
-		}
 	}
 	switch {
 	case InUse(s.Object):
@@ -70,7 +66,9 @@ func DecideVolume(s Volume, now time.Time) Verdict {
 			),
 		}
 	}
-	return act(DropFinalizer{}, verdict.VolumeUnprotected, "no claim has the PersistentVolume")
+	return act(
+		DropFinalizer{goesAsSeen(s.Object)}, verdict.VolumeUnprotected, "no claim has the PersistentVolume",
+	)
 }
 
 // reclaimedHere reports whether the provisioner in this process has removed both finalizers and is
@@ -97,11 +95,11 @@ func InUse(pv *corev1.PersistentVolume) bool {
 	return pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID != ""
 }
 
-// GoesAsSeen reports whether the finalizer must be removed with a resourceVersion precondition. A
+// goesAsSeen reports whether the finalizer must be removed with a resourceVersion precondition. A
 // volume without a claim may be bound at this moment, and then must stay (3.2, I10). A released volume
 // with a further finalizer, such as its provisioner's, is not removed by this write, and the
 // provisioner may write it at the same time, so it needs no precondition.
-func GoesAsSeen(pv *corev1.PersistentVolume) bool {
+func goesAsSeen(pv *corev1.PersistentVolume) bool {
 	isLast := len(pv.Finalizers) == 1
 	return isLast || !reclaim.HadClaim(pv)
 }

@@ -86,7 +86,8 @@ func standby(ctx context.Context, t *testing.T, server *apiserver.Server) *fakeM
 		Workers: 2, Backoff: reconcile.Backoff{First: time.Second, Most: time.Minute}, Clock: clock.RealClock{}, Events: silent{},
 		Decided: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "d"}, []string{"controller", "reason"}),
 	}
-	protecting := protection.Config{Cached: v, Live: api, Writer: api, Status: api.Status(), Settings: settings}
+	own := kube.NewOverlay(v, clock.RealClock{})
+	protecting := protection.Config{Cached: own, Live: api, Writer: api, Settings: settings}
 	record := journal.New(journal.Config{Live: api, Writer: api, Namespace: "kube-system", Name: "j", Holder: "h"})
 	volumes := kube.NewOwnWrites[*corev1.PersistentVolume]()
 	for _, c := range []interface {
@@ -94,13 +95,13 @@ func standby(ctx context.Context, t *testing.T, server *apiserver.Server) *fakeM
 	}{
 		binder.New(binder.Config{Live: api, Writer: api, Settings: settings}),
 		protection.NewClaims(protecting), protection.NewUnused(protecting), protection.NewVolumes(protecting),
-		resize.NewExpansion(resize.ExpansionConfig{Cached: kube.NewOverlay(v, clock.RealClock{}), Writer: api, Settings: settings}),
-		ephemeral.New(ephemeral.Config{Cached: v, Live: api, Writer: api, Settings: settings}),
+		resize.NewExpansion(resize.ExpansionConfig{Cached: own, Writer: api, Settings: settings}),
+		ephemeral.New(ephemeral.Config{Cached: own, Live: api, Writer: api, Settings: settings}),
 		provision.New(provision.Config{
 			Cached: v, Live: api, Writer: api, Volumes: volumes, Journal: record, Driver: rules.Driver{Name: driver}, Settings: settings,
 		}),
 		reclaim.New(reclaim.Config{
-			Cached: kube.NewOverlay(v, clock.RealClock{}), Live: api, Writer: api, Driver: reclaiming.Driver{Name: driver}, Settings: settings,
+			Cached: own, Live: api, Writer: api, Driver: reclaiming.Driver{Name: driver}, Settings: settings,
 		}),
 	} {
 		try(t, c.AddTo(ctx, mgr))

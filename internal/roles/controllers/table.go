@@ -216,7 +216,6 @@ func addBinder(ctx context.Context, p *Parts, settings reconcile.Settings) error
 func protectionConfig(p *Parts, settings reconcile.Settings) protection.Config {
 	cfg := protection.Config{
 		Cached: p.Cached, Live: p.Manager.GetAPIReader(), Writer: p.Writer,
-		Status:   p.Writer.Status(),
 		Settings: settings,
 	}
 	if p.Queue != nil {
