@@ -44,10 +44,10 @@ var attachMutants = []mutant{
 		return forgetsCreated{recording, api}
 	}, costs: true},
 	{name: "shows for good a VolumeAttachment that it created", of: attachDetach, writer: func(recording, _ client.Client, own *kube.Overlay) client.Client {
-		return clings{recording, own}
+		return clings[*storagev1.VolumeAttachment]{recording, own}
 	}},
 	{name: "shows for good a VolumeAttachment that it prepared", of: csiAttacher, writer: func(recording, _ client.Client, own *kube.Overlay) client.Client {
-		return clings{recording, own}
+		return clings[*storagev1.VolumeAttachment]{recording, own}
 	}},
 	{name: "publishes without a finalizer on the VolumeAttachment", of: csiAttacher, client: writes{skip: textHas(names.AnnVolumeHandle)}.client},
 	{name: "goes on when the VolumeAttachment is gone", of: csiAttacher, by: "slow write", client: writes{after: func(error) error { return nil }}.client},
@@ -75,28 +75,27 @@ func (f forgetsCreated) Create(ctx context.Context, o client.Object, opts ...cli
 	return f.api.Create(ctx, o, opts...)
 }
 
-// clings has the overlay take creates and patches of VolumeAttachments for newer than all that the watch
-// shows.
-type clings struct {
+// clings has the overlay take creates and patches of a kind for newer than all that the watch shows.
+type clings[T client.Object] struct {
 	client.Client
 	own *kube.Overlay
 }
 
 // Create implements client.Writer.
-func (c clings) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+func (c clings[T]) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
 	return c.laid(o, c.Client.Create(ctx, o, opts...))
 }
 
 // Patch implements client.Writer.
-func (c clings) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+func (c clings[T]) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 	return c.laid(o, c.Client.Patch(ctx, o, p, opts...))
 }
 
-func (c clings) laid(o client.Object, err error) error {
-	if va, ok := o.(*storagev1.VolumeAttachment); ok && err == nil {
-		va = va.DeepCopy()
-		va.ResourceVersion = "1" + strings.Repeat("0", 12)
-		c.own.Wrote(va)
+func (c clings[T]) laid(o client.Object, err error) error {
+	if _, ok := o.(T); ok && err == nil {
+		held := o.DeepCopyObject().(client.Object)
+		held.SetResourceVersion("1" + strings.Repeat("0", 12))
+		c.own.Wrote(held)
 	}
 	return err
 }

@@ -142,6 +142,9 @@ var mutants = []mutant{
 		return ignoresSize{d}
 	}},
 	{name: "forgets what it wrote", by: "watch", forgets: true, costs: true},
+	{name: "shows for good what it wrote", writer: func(recording, _ client.Client, own *kube.Overlay) client.Client {
+		return clings[*corev1.PersistentVolume]{recording, own}
+	}},
 	{name: "asks the cache where it should ask the API server", by: "watch", client: func(api client.Client, cached client.Reader) client.Client {
 		return staleReads{api, cached}
 	}},

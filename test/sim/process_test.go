@@ -221,8 +221,11 @@ func (p *process) wire(mgr manager.Manager, have parts) {
 	}
 	own := kube.NewOverlay(have.cached, p.world.clock)
 	writer := own.Recording(have.api)
-	if p.world.mutant.forgets {
+	switch m := p.world.mutant; {
+	case m.forgets:
 		writer = have.api
+	case m.writer != nil:
+		writer = m.writer(writer, have.api, own)
 	}
 	reclaims := reclaiming.New(reclaiming.Config{
 		Cached: own, Live: have.api, Writer: writer, CSI: have.driver, Calls: deleting,
