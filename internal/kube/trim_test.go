@@ -207,7 +207,7 @@ func volumeVerdict(pv, other *corev1.PersistentVolume) string {
 				Name: driver, Controller: map[csi.ControllerServiceCapability_RPC_Type]bool{csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME: true},
 			},
 		}
-		_, v, err := verdict.Settle(s, reclaim.Decide, func(s reclaim.Snapshot, refs []verdict.Ref) (reclaim.Snapshot, error) {
+		_, v, err := verdict.Settle(s, func(s reclaim.Snapshot) reclaim.Verdict { return reclaim.Decide(s, time.Unix(1000, 0)) }, func(s reclaim.Snapshot, refs []verdict.Ref) (reclaim.Snapshot, error) {
 			for _, ref := range refs {
 				fmt.Fprint(&text, ref, " ")
 				s = s.With(ref, reclaim.Answer{Volumes: others, Class: &storagev1.StorageClass{Provisioner: driver, Parameters: map[string]string{

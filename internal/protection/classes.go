@@ -38,7 +38,9 @@ func (c *Classes) AddTo(ctx context.Context, mgr manager.Manager) error {
 		kinds: []client.Object{&storagev1.VolumeAttributesClass{}},
 		sources: []source.TypedSource[Key]{
 			source.TypedKind(mgr.GetCache(), &storagev1.VolumeAttributesClass{}, changes(movesClass)),
-			source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, userEnds[*corev1.PersistentVolumeClaim](c)),
+			source.TypedKind(
+				mgr.GetCache(), &corev1.PersistentVolumeClaim{}, userEnds[*corev1.PersistentVolumeClaim](c),
+			),
 			source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, userEnds[*corev1.PersistentVolume](c)),
 		},
 	}.addTo(ctx, mgr)

@@ -20,7 +20,6 @@ import (
 // Reader reads snapshots. Without the functions it reads as a fresh process does.
 type Reader struct {
 	kube.Readers
-	Now       time.Time
 	Driver    reclaim.Driver
 	Protector bool // see [reclaim.Snapshot]
 	// Known returns what the process knows of a volume beyond the API objects; nil for nothing.
@@ -35,7 +34,7 @@ type Reader struct {
 
 // Gather returns the PersistentVolume as the cache has it.
 func (r Reader) Gather(ctx context.Context, name string) (reclaim.Snapshot, error) {
-	s := reclaim.Snapshot{Now: r.Now, Name: name, Driver: r.Driver, Protector: r.Protector}
+	s := reclaim.Snapshot{Name: name, Driver: r.Driver, Protector: r.Protector}
 	pv, err := kube.Get(ctx, r.Cached, client.ObjectKey{Name: name}, &corev1.PersistentVolume{})
 	if err != nil {
 		return s, err

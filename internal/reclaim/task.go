@@ -35,9 +35,7 @@ func (c *Controller) Read(ctx context.Context, s reclaim.Snapshot, refs []verdic
 }
 
 // Decide implements reconcile.Task.
-func (c *Controller) Decide(s reclaim.Snapshot, now time.Time) next {
-	return reclaim.DecideAt(s, now)
-}
+func (c *Controller) Decide(s reclaim.Snapshot, now time.Time) next { return reclaim.Decide(s, now) }
 
 func (c *Controller) reader() Reader {
 	return Reader{

@@ -220,12 +220,13 @@ func (r run) volume(o *corev1.PersistentVolume) {
 	s, err := protecting.GatherVolume(r.ctx, r.from.Cached, kube.KeyOf(o))
 	note(r, "protect volume", o, protection.DecideVolume(s, r.now), err)
 	reader := reclaiming.Reader{
-		Readers: r.from.Readers, Now: r.now, Driver: reclaim.Driver{Name: r.driver, Controller: capabilities},
+		Readers: r.from.Readers, Driver: reclaim.Driver{Name: r.driver, Controller: capabilities},
 	}
 	reclaimed, err := reader.Gather(r.ctx, o.Name)
 	var decided reclaim.Verdict
 	if err == nil {
-		_, decided, err = verdict.Settle(reclaimed, reclaim.Decide,
+		_, decided, err = verdict.Settle(reclaimed,
+			func(s reclaim.Snapshot) reclaim.Verdict { return reclaim.Decide(s, r.now) },
 			func(s reclaim.Snapshot, refs []verdict.Ref) (reclaim.Snapshot, error) {
 				return reader.Read(r.ctx, s, refs)
 			})

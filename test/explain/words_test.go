@@ -66,7 +66,7 @@ func (r *recorder) Provisioning(
 func (r *recorder) Reclaim(volume string, driver reclaim.Driver) (reclaim.Snapshot, []rules.Kind, error) {
 	s, unread, err := r.Gatherer.Reclaim(volume, driver)
 	if err == nil {
-		r.note(reclaim.Decide(s).Because())
+		r.note(reclaim.Decide(s, r.now).Because())
 	}
 	return s, unread, err
 }

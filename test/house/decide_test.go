@@ -20,7 +20,6 @@ var judging = regexp.MustCompile(`^(Needs|Decide|View)|ToRead$|^Is.*Refused$`)
 var stillJudging = map[string][]string{
 	"attacher/in_process.go": {"Decide"},
 	"binder/apply.go":        {"Decide"},
-	"ephemeral/task.go":      {"Decide"},
 	"node/gather.go":         {"NeedsAttach"},
 	"provision/gather.go": {
 		"AttributesClassToRead", "IsSourceRefused", "NamespaceToRead", "NeedsLiveClaim", "NeedsLiveClaimWithoutVolume",

@@ -159,12 +159,13 @@ func (g gatherer) Provisioning(
 func (g gatherer) Reclaim(volume string, driver reclaim.Driver) (reclaim.Snapshot, []explain.Kind, error) {
 	return gather(g, g.with("driver "+driver.Name, reclaiming.Indexes(driver)...),
 		func(from kube.Readers) (reclaim.Snapshot, error) {
-			reader := reclaiming.Reader{Readers: from, Now: g.cluster.Now, Driver: driver}
+			reader := reclaiming.Reader{Readers: from, Driver: driver}
 			s, err := reader.Gather(context.Background(), volume)
 			if err != nil {
 				return s, err
 			}
-			s, _, err = verdict.Settle(s, reclaim.Decide,
+			s, _, err = verdict.Settle(s,
+				func(s reclaim.Snapshot) reclaim.Verdict { return reclaim.Decide(s, g.cluster.Now) },
 				func(s reclaim.Snapshot, refs []verdict.Ref) (reclaim.Snapshot, error) {
 					return reader.Read(context.Background(), s, refs)
 				})

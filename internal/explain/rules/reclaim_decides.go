@@ -22,7 +22,7 @@ func (c *Cluster) reclaimRefused(
 	if unread = c.undecided(f.Object, missing, err); unread != nil {
 		return why, nil, unread
 	}
-	decided := reclaim.Decide(s)
+	decided := reclaim.Decide(s, c.Now)
 	refused, ok := decided.(verdict.Refuse[reclaim.Action])
 	if !ok {
 		return decided.Because(), nil, nil

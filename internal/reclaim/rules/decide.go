@@ -28,7 +28,7 @@ type (
 
 // Snapshot is the state of one PersistentVolume and of everything that its decision depends on.
 type Snapshot struct {
-	Now    time.Time
+	now    time.Time // of the decision
 	Name   string
 	Volume *corev1.PersistentVolume // nil: it does not exist
 	InTree bool                     // Volume is of a migrated in-tree plugin, and was translated to CSI
@@ -92,14 +92,9 @@ func (RemoveFinalizerIfRetained) action() {}
 func (DeleteVolume) action()              {}
 func (DeleteObject) action()              {}
 
-// DecideAt is [Decide] at a time.
-func DecideAt(s Snapshot, now time.Time) Verdict {
-	s.Now = now
-	return Decide(s)
-}
-
 // Decide returns what to do for a PersistentVolume.
-func Decide(s Snapshot) Verdict {
+func Decide(s Snapshot, now time.Time) Verdict {
+	s.now = now
 	switch {
 	case s.Volume == nil:
 		return Gone()
@@ -137,17 +132,17 @@ func inUse(message string) Verdict { return idle(verdict.VolumeInUse, message) }
 // is another one than the volume was released from (I3). So an ordinary deletion costs no read.
 func released(s Snapshot) Verdict {
 	proof := ClaimGone
-	if s.IsLive || !s.sawRelease() || !IsFresh(s.Volume, s.Now) {
+	if s.IsLive || !s.sawRelease() || !IsFresh(s.Volume, s.now) {
 		switch {
 		case !s.IsLive && s.Known.IsComing:
 			return inUse("the event of this version of the PersistentVolume is still to come")
 		case !s.IsLive:
 			return verdict.MustRead[Action](s.volumeRef())
 		}
-		proof = s.proofOf(s.Volume)
-		if NeedsProof(s.Volume) && proof == NotRead {
-			return verdict.MustRead[Action](claimRef(s.Volume))
+		if missing := s.unread(s.proofRefs()...); missing != nil {
+			return verdict.MustRead[Action](missing...)
 		}
+		proof = s.proofOf(s.Volume)
 	}
 	switch {
 	case reclaimable(s.Volume, proof):
@@ -155,7 +150,7 @@ func released(s Snapshot) Verdict {
 	case proof == ClaimUncached:
 		return wait{
 			Finding: verdict.Because(verdict.VolumeInUse, "the claim of the PersistentVolume exists"),
-			Until:   s.Now.Add(claimRecheck),
+			Until:   s.now.Add(claimRecheck),
 		}
 	}
 	return inUse("the PersistentVolume is not released")
@@ -209,26 +204,34 @@ func reclaim(s Snapshot) Verdict {
 	if kept := reuseFinding(s.Volume); kept != nil { // 8.14
 		return refuse{Finding: *kept, Retry: verdict.RetrySlowly}
 	}
-	list := s.handleRef(ReadAllVolumes)
-	_, listed := s.Read[list]
 	refs := s.classRefs()
-	if !listed {
+	if !s.listed() {
 		refs = append(refs, s.handleRef(ReadSameHandle))
 	}
 	if missing := s.unread(refs...); missing != nil {
 		return verdict.MustRead[Action](missing...)
 	}
-	if missing := s.unread(s.aroundRefs()...); missing != nil {
+	if missing := s.unread(s.otherClaimRefs()...); missing != nil {
 		return verdict.MustRead[Action](missing...)
 	}
 	secret, finding := deletionSecret(s)
-	attached, callsEnd := s.around()
 	switch {
 	case finding != nil: // D-15
 		return refuse{Finding: *finding}
 	case SharedWith(s) != nil: // D-37
 		return shared(s)
-	case s.Now.Before(callsEnd): // a call in flight would create the volume again after its deletion (H-1)
+	}
+	return whenFree(s, secret)
+}
+
+// whenFree deletes the volume when no call of a previous leader and no VolumeAttachment forbids that.
+func whenFree(s Snapshot, secret types.NamespacedName) Verdict {
+	if missing := s.unread(s.aroundRefs()...); missing != nil {
+		return verdict.MustRead[Action](missing...)
+	}
+	attached, callsEnd := s.around()
+	switch {
+	case s.now.Before(callsEnd): // a call in flight would create the volume again after its deletion (H-1)
 		return wait{Finding: verdict.Because(
 			verdict.WaitForPreviousLeaderCalls,
 			"the previous leader may have a CreateVolume call in flight for the volume, which is deleted when that "+
@@ -239,12 +242,11 @@ func reclaim(s Snapshot) Verdict {
 			verdict.VolumeAttached,
 			"persistentvolume %s is still attached to node %s", s.Volume.Name, strings.Join(attached, ", "),
 		)}
-	case !s.sawRelease() && !listed:
+	case !s.sawRelease() && !s.listed():
 		// The cache may lack another volume with the handle, such as one of a new leader, and the
 		// data is that volume's. A live list of all volumes shows it; an ordinary deletion does not
-		// need the list (D-37). An administrator may retain the volume during the list, so the volume
-		// is read again after it.
-		return verdict.MustRead[Action](list, s.volumeRef())
+		// need the list (D-37).
+		return AfterNew(s)
 	}
 	return deleteVolume(s, secret)
 }

@@ -38,7 +38,7 @@ func world(edits ...func(*Snapshot)) Snapshot {
 				Phase: corev1.VolumeReleased, LastPhaseTransitionTime: &metav1.Time{Time: releasedAt},
 			},
 		},
-		Now:    releasedAt,
+		now:    releasedAt,
 		Known:  Known{ReleasedFrom: "c"},
 		Driver: Driver{Name: driver, Controller: map[csi.ControllerServiceCapability_RPC_Type]bool{csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME: true}},
 	}
@@ -88,7 +88,7 @@ func attached(s *Snapshot) {
 // and the list of all volumes are not read for it.
 func decided(s Snapshot) Verdict {
 	for {
-		v := Decide(s)
+		v := Decide(s, s.now)
 		asks, ok := v.(verdict.Read[Action])
 		if !ok || slices.Contains([]string{ReadVolume, ReadClaim, ReadAllVolumes}, asks.Refs[0].What) {
 			return v

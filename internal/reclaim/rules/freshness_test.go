@@ -11,7 +11,7 @@ import (
 // I3: a volume is deleted by a cached object only right after this process has observed its release.
 func TestCachedVolumeDecides(t *testing.T) {
 	releasedAgo := func(ago time.Duration) func(*Snapshot) {
-		return func(s *Snapshot) { s.Volume.Status.LastPhaseTransitionTime = &metav1.Time{Time: s.Now.Add(-ago)} }
+		return func(s *Snapshot) { s.Volume.Status.LastPhaseTransitionTime = &metav1.Time{Time: s.now.Add(-ago)} }
 	}
 	fresh := func(s *Snapshot) { s.Known = Known{} }
 	coming := func(s *Snapshot) { s.Known = Known{IsComing: true} }

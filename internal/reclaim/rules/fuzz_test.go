@@ -67,7 +67,7 @@ func FuzzReclaimDecide(f *testing.F) {
 			ProofOf(s.Volume, &corev1.PersistentVolumeClaim{})
 		}
 		var gone, looked bool
-		s, v, err := verdict.Settle(s, Decide, func(s Snapshot, refs []verdict.Ref) (Snapshot, error) {
+		s, v, err := verdict.Settle(s, func(s Snapshot) Verdict { return Decide(s, s.now) }, func(s Snapshot, refs []verdict.Ref) (Snapshot, error) {
 			for _, ref := range refs {
 				var found Answer
 				switch ref.What {

@@ -2,6 +2,7 @@ package reclaim
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -87,15 +88,37 @@ func (s Snapshot) classRefs() []verdict.Ref {
 	return []verdict.Ref{{What: ReadClass, Name: class}}
 }
 
-// aroundRefs returns what is read about the volume and the others with its handle.
-func (s Snapshot) aroundRefs() (refs []verdict.Ref) {
-	others := s.Others()
-	for _, pv := range others {
+// listed reports whether all volumes with the handle were listed live.
+func (s Snapshot) listed() bool {
+	_, listed := s.Read[s.handleRef(ReadAllVolumes)]
+	return listed
+}
+
+// proofRefs returns what is read to know whether the claim of the live volume is gone. After a list that
+// is all at once, since all of it was asked for before.
+func (s Snapshot) proofRefs() (refs []verdict.Ref) {
+	if NeedsProof(s.Volume) {
+		refs = append(refs, claimRef(s.Volume))
+	}
+	if s.listed() {
+		refs = slices.Concat(refs, s.otherClaimRefs(), s.aroundRefs())
+	}
+	return refs
+}
+
+// otherClaimRefs returns the claims of the others with the handle that are reclaimed if these are gone.
+func (s Snapshot) otherClaimRefs() (refs []verdict.Ref) {
+	for _, pv := range s.Others() {
 		if NeedsProof(pv) {
 			refs = append(refs, claimRef(pv))
 		}
 	}
-	for _, pv := range append([]*corev1.PersistentVolume{s.Volume}, others...) {
+	return refs
+}
+
+// aroundRefs returns what is read about the volume, under each name that it has.
+func (s Snapshot) aroundRefs() (refs []verdict.Ref) {
+	for _, pv := range append([]*corev1.PersistentVolume{s.Volume}, s.Others()...) {
 		refs = append(refs, verdict.Ref{What: ReadCallsEnd, Name: pv.Name})
 		if s.Driver.Attaches() {
 			refs = append(refs, verdict.Ref{What: ReadAttachments, Name: pv.Name})
@@ -109,8 +132,8 @@ func (s Snapshot) Others() []*corev1.PersistentVolume { return s.sameHandle().Vo
 
 // sameHandle returns what was read about the volumes with the handle.
 func (s Snapshot) sameHandle() Answer {
-	if all, listed := s.Read[s.handleRef(ReadAllVolumes)]; listed {
-		return all
+	if s.listed() {
+		return s.Read[s.handleRef(ReadAllVolumes)]
 	}
 	return s.Read[s.handleRef(ReadSameHandle)]
 }

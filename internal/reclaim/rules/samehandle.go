@@ -32,7 +32,8 @@ func (s Snapshot) IsNew(name string) bool {
 	return name != s.Name && !slices.Contains(s.sameHandle().Names, name)
 }
 
-// AfterNew returns what follows when another PersistentVolume with the handle is new.
+// AfterNew returns what follows when another PersistentVolume with the handle is new, or may be: all
+// volumes are listed. An administrator may retain the volume during the list, so it is read again after it.
 func AfterNew(s Snapshot) Verdict {
 	return verdict.MustRead[Action](s.handleRef(ReadAllVolumes), s.volumeRef())
 }

@@ -90,7 +90,7 @@ func TestClassIsAskedFor(t *testing.T) {
 		{"D-15 annotations there", world(classy, annotated("", "")), "read PersistentVolumes with the handle/h"},
 		{"no class", world(), "read PersistentVolumes with the handle/h"},
 	} {
-		if got := shape(Decide(tc.s)); got != tc.want {
+		if got := shape(Decide(tc.s, tc.s.now)); got != tc.want {
 			t.Errorf("%s: got %q, want %q", tc.row, got, tc.want)
 		}
 	}
