@@ -12,7 +12,7 @@ import (
 )
 
 // Before returns the manager with a cache whose events reach the overlay before the handlers that are
-// added to its informers. Else a handler may enqueue a key for an object that is gone while the overlay,
+// added to its informers, and whose indexes the overlay knows. Else a handler may enqueue a key for an object that is gone while the overlay,
 // whose own handler runs beside it, still shows this process's last write to it; and no other event
 // would enqueue the key again.
 func (o *Overlay) Before(mgr manager.Manager) manager.Manager {
@@ -26,6 +26,9 @@ type orderedManager struct {
 
 // GetCache implements manager.Manager.
 func (m orderedManager) GetCache() cache.Cache { return m.cache }
+
+// GetFieldIndexer implements manager.Manager.
+func (m orderedManager) GetFieldIndexer() client.FieldIndexer { return m.cache }
 
 type orderedCache struct {
 	cache.Cache
@@ -52,6 +55,12 @@ func (c orderedCache) GetInformerForKind(
 		return nil, err
 	}
 	return orderedInformer{informer, c.overlay}, nil
+}
+
+// IndexField implements client.FieldIndexer.
+func (c orderedCache) IndexField(ctx context.Context, of client.Object, field string, by client.IndexerFunc) error {
+	c.overlay.Index(Index{Kind: of, Field: field, Values: by})
+	return c.Cache.IndexField(ctx, of, field, by)
 }
 
 type orderedInformer struct {

@@ -36,7 +36,7 @@ type withCache struct {
 
 func (w withCache) GetCache() cache.Cache { return w.cache }
 
-// A handler that is told of a deletion does not find the object any more, though this process wrote it last.
+// A handler of a deletion does not find the object any more, though this process wrote it last.
 func TestOverlayHearsFirst(t *testing.T) {
 	o := newOverlaid(t)
 	informer := &heldInformer{}
@@ -61,6 +61,25 @@ func TestOverlayHearsFirst(t *testing.T) {
 	informer.handler.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: va})
 	if !called {
 		t.Error("the handler was not called")
+	}
+}
+
+// IndexField implements cache.Cache.
+func (i *heldInformer) IndexField(context.Context, client.Object, string, client.IndexerFunc) error { return nil }
+
+// What is indexed through the manager can be listed with own writes.
+func TestOverlayKnowsTheIndexes(t *testing.T) {
+	o := newOverlaid(t)
+	mgr := o.overlay.Before(withCache{cache: &heldInformer{}})
+	index := IndexBy("attacher", func(va *storagev1.VolumeAttachment) []string { return []string{va.Spec.Attacher} })
+	if err := AddIndexes(t.Context(), mgr.GetFieldIndexer(), index); err != nil {
+		t.Fatal(err)
+	}
+	matches, err := o.overlay.matcher(itemType(&storagev1.VolumeAttachmentList{}), []client.ListOption{
+		client.MatchingFields{"attacher": "d"},
+	})
+	if err != nil || !matches(attachment("a", "n")) {
+		t.Errorf("no match: %v", err)
 	}
 }
 
