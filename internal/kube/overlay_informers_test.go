@@ -65,7 +65,9 @@ func TestOverlayHearsFirst(t *testing.T) {
 }
 
 // IndexField implements cache.Cache.
-func (i *heldInformer) IndexField(context.Context, client.Object, string, client.IndexerFunc) error { return nil }
+func (i *heldInformer) IndexField(context.Context, client.Object, string, client.IndexerFunc) error {
+	return nil
+}
 
 // What is indexed through the manager can be listed with own writes.
 func TestOverlayKnowsTheIndexes(t *testing.T) {
