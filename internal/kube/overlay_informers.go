@@ -12,9 +12,9 @@ import (
 )
 
 // Before returns the manager with a cache whose events reach the overlay before the handlers that are
-// added to its informers, and whose indexes the overlay knows. Else a handler may enqueue a key for an object that is gone while the overlay,
-// whose own handler runs beside it, still shows this process's last write to it; and no other event
-// would enqueue the key again.
+// added to its informers, and whose indexes the overlay knows. Else a handler may enqueue a key for an
+// object that is gone while the overlay, whose own handler runs beside it, still shows this process's
+// last write to it; and no other event would enqueue the key again.
 func (o *Overlay) Before(mgr manager.Manager) manager.Manager {
 	return orderedManager{mgr, orderedCache{mgr.GetCache(), o}}
 }
