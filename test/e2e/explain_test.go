@@ -290,8 +290,8 @@ func (b testNamespace) listsOnce(t *testing.T) {
 		}
 	}
 	t.Logf("%d kinds are listed once each", kinds)
-	if kinds != 23 {
-		t.Errorf("%d kinds are listed, want 23", kinds)
+	if kinds != 28 {
+		t.Errorf("%d kinds are listed, want 28", kinds)
 	}
 }
 
