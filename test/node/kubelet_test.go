@@ -13,7 +13,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/cluster/kubelet"
@@ -29,11 +28,8 @@ func TestTakeOverFromKubelet(t *testing.T) {
 	r := newKubeletRig(t)
 	runtime := r.startContainerd()
 	stopKubelet := r.startKubelet(runtime)
-	big := func(pv *corev1.PersistentVolume) {
-		pv.Spec.CSI.FSType, pv.Spec.Capacity = "xfs", corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("320Mi")}
-	}
 	fsPV := r.volume("fs")
-	r.volume("big", big)
+	r.volume("big", asXFS)
 	r.volume("raw", asBlock)
 	r.volume("same-handle", func(other *corev1.PersistentVolume) { other.Spec.CSI = fsPV.Spec.CSI.DeepCopy() })
 	r.volume("options", func(pv *corev1.PersistentVolume) { pv.Spec.MountOptions = []string{"noatime"} })
