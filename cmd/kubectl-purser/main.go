@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/explain"
 	"github.com/purser-csi/purser/internal/roles/mcp"
 )
@@ -49,10 +50,18 @@ func command() *cobra.Command {
 		Version:       version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return cli.UnknownCommand(c, "command", args[0])
+		},
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	streams := explain.Streams{In: os.Stdin, Out: os.Stdout}
 	root.AddCommand(explain.New(streams)...)
-	root.AddCommand(mcp.New(streams))
+	root.AddCommand(mcp.New(streams), cli.VersionCommand(version))
+	root.SetFlagErrorFunc(cli.FlagError)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	return root
 }

@@ -3,7 +3,6 @@ package roles
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -128,22 +127,22 @@ role is the first argument, or the name of the program.`,
 		c.GroupID = cli.GroupAsk
 		root.AddCommand(c)
 	}
+	version := cli.VersionCommand(p.Version)
+	version.GroupID = cli.GroupAsk
+	root.AddCommand(version)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetUsageTemplate(usage)
 	cobra.AddTemplateFunc("flagHelp", cli.FlagHelp)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return cli.SyntaxError{Err: fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())}
-	})
+	root.SetFlagErrorFunc(cli.FlagError)
 	return root
 }
 
-// knownRole refuses a first argument that is not a role. Cobra's own error would not be a
-// [cli.UsageError].
+// knownRole refuses a first argument that is not a role.
 func knownRole(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return cli.SyntaxError{Err: fmt.Errorf("unknown role %q; see '%s --help'", args[0], c.CommandPath())}
+	return cli.UnknownCommand(c, "role", args[0])
 }
 
 // knownTopic refuses help about an unknown role; cobra would print the help of all roles.
