@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,10 +26,13 @@ const (
 
 // GateTable are the feature gates of a role.
 type GateTable struct {
-	Specs   map[featuregate.Feature]featuregate.FeatureSpec
-	Removed map[string]string     // gates that upstream removed, with what holds today; accepted with a warning (CL-8)
-	Ignored []string              // gates of other programs, which upstream accepts too; without effect (G-6)
-	Fixed   []featuregate.Feature // gates that AllAlpha and AllBeta do not change
+	Specs map[featuregate.Feature]featuregate.FeatureSpec
+	// ByServer are gates of kube-controller-manager, with their stages from the oldest version to the newest.
+	// Their default follows the version of the API server, see [Gates.EnabledAt].
+	ByServer map[featuregate.Feature]featuregate.VersionedSpecs
+	Removed  map[string]string     // gates that upstream removed, with what holds today; accepted with a warning (CL-8)
+	Ignored  []string              // gates of other programs, which upstream accepts too; without effect (G-6)
+	Fixed    []featuregate.Feature // gates that AllAlpha and AllBeta do not change
 	// Note returns a warning about a gate that does not do what its name says; empty for none.
 	Note func(name featuregate.Feature, on bool) string
 	// NoteStage returns a warning about AllAlpha or AllBeta.
@@ -48,6 +52,9 @@ type Gates struct {
 // NewGates returns the gates with their defaults. Warnings go to the notices.
 func NewGates(table GateTable, notices *Notices) *Gates {
 	gate := featuregate.NewFeatureGate()
+	specs := newest(table.ByServer)
+	maps.Copy(specs, table.Specs)
+	table.Specs = specs
 	if err := gate.Add(table.Specs); err != nil {
 		panic(err) // the table contradicts itself
 	}
@@ -71,7 +78,7 @@ func (g *Gates) accepts(name string) bool {
 		name == string(GateAllAlpha) || name == string(GateAllBeta)
 }
 
-// Given reports whether the command line names the gate.
+// Given reports whether the command line names the gate, or all gates of a stage.
 func (g *Gates) Given(name featuregate.Feature) bool { return g.set[name] }
 
 // Set implements pflag.Value.
@@ -140,7 +147,7 @@ func (g *Gates) setOne(known map[string]bool, name string, on bool) error {
 		if g.table.NoteStage != nil {
 			g.notices.Add("--feature-gates="+name, g.table.NoteStage(feature, on))
 		}
-		known[name] = on
+		known[name], g.set[feature] = on, true
 		return nil
 	}
 	if _, ok := g.table.Specs[feature]; !ok {

@@ -22,6 +22,7 @@ import (
 // claims and volumes.
 type Controllers struct {
 	sidecar.Config
+	Gates *cli.Gates // --feature-gates
 
 	Wanted []string // --controllers
 	// ForceDetachAfter is how long an unhealthy node may report in use a volume that it does not
@@ -33,6 +34,8 @@ type Controllers struct {
 	Queue *handoff.Queue // of the provisioner in the same process; nil for none
 	// Attachments connects with the attachers in the same process; nil for none.
 	Attachments *handoff.Attachments
+
+	parts *Parts // of the run; set when the rows are listed
 }
 
 const (
@@ -44,6 +47,7 @@ const (
 // New has the default of every setting.
 func New() *Controllers {
 	c := &Controllers{Config: sidecar.NewConfig()}
+	c.Gates = cli.NewGates(gateTable, c.Notices)
 	c.Colocated.Registry = prometheus.NewRegistry()
 	c.AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
 	return c
@@ -82,6 +86,9 @@ func (c *Controllers) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "API server", c.APIAccess.AddFlags)
 	cli.Grouped(f, "Leader election", c.Election.AddFlags)
 	cli.Grouped(f, "Metrics and health", c.HTTPSettings.AddFlags)
+	cli.Grouped(f, "Process", func(f *pflag.FlagSet) {
+		f.Var(c.Gates, cli.FeatureGates, "features to switch, as `NAME=BOOL`,...: "+c.Gates.Known())
+	})
 	cli.Grouped(f, "Logs", cli.LoggingFlags(c.Logging))
 }
 

@@ -29,7 +29,10 @@ func (c *Controllers) Role() sidecar.Role {
 	return sidecar.Role{
 		Name: "controllers", NoDriver: true, Lease: always, NamedLease: true, EventSource: always, Drain: drainTime,
 		Table: c.table, Trim: detectForeignBinders,
-		Begin: func(_ context.Context, s *sidecar.Sidecar) error {
+		Begin: func(ctx context.Context, s *sidecar.Sidecar) error {
+			if err := c.tracksUse(ctx, s); err != nil {
+				return err
+			}
 			s.Registry.MustRegister(binder.NewStateCollector(s.Manager.GetCache(), s.Manager.Elected()))
 			return nil
 		},
@@ -39,9 +42,8 @@ func (c *Controllers) Role() sidecar.Role {
 // table returns the rows of the controllers, of which those run that --controllers names.
 func (c *Controllers) table(_ context.Context, s *sidecar.Sidecar) ([]registry.Controller, error) {
 	on, err := c.Enabled()
-	parts := &Parts{
-		Sidecar: s, Queue: c.Queue, Attachments: c.Attachments, ClaimProtection: on[NameClaimProtection],
-	}
+	parts := &Parts{Sidecar: s, Queue: c.Queue, Attachments: c.Attachments}
+	c.parts = parts
 	if !c.KeepInUse {
 		parts.ForceDetachAfter = c.ForceDetachAfter
 	}

@@ -37,9 +37,9 @@ const (
 type Parts struct {
 	*sidecar.Sidecar
 	Queue *handoff.Queue // to the provisioner in the same process; nil for none
-	// ClaimProtection is set if that controller runs in the same process, which also keeps the
-	// condition Unused of claims.
-	ClaimProtection bool
+	// TracksUse is set if the condition Unused of claims is kept up to date: the protection of claims runs in
+	// the same process, and [GateUnusedSince] is on.
+	TracksUse bool
 	// Attachments connects with the attachers in the same process; nil for none.
 	Attachments *handoff.Attachments
 	// ForceDetachAfter is how long an unhealthy node may report an unwanted volume in use; 0 for
@@ -107,9 +107,11 @@ func protections(p *Parts) []registry.Controller {
 			Fields: pairsAnd(kube.PodFields),
 			Add: func(ctx context.Context, settings reconcile.Settings) error {
 				cfg := protectionConfig(p, settings)
-				return errors.Join(
-					protection.NewClaims(cfg).AddTo(ctx, p.Manager), protection.NewUnused(cfg).AddTo(ctx, p.Manager),
-				)
+				err := protection.NewClaims(cfg).AddTo(ctx, p.Manager)
+				if p.TracksUse {
+					err = errors.Join(err, protection.NewUnused(cfg).AddTo(ctx, p.Manager))
+				}
+				return err
 			},
 		},
 		{
@@ -201,7 +203,7 @@ func addBinder(ctx context.Context, p *Parts, settings reconcile.Settings) error
 	if p.Queue != nil {
 		cfg.HandOver = p.Queue
 	}
-	if p.ClaimProtection {
+	if p.TracksUse {
 		cfg.Pods = func(claim *corev1.PersistentVolumeClaim) ([]string, error) {
 			return protection.ClaimReferrers(ctx, p.Cached, claim)
 		}

@@ -34,7 +34,7 @@ func New() *Plane {
 		Provisioner: provisioner.New(), Controllers: controllers.New(), Attacher: attacher.New(),
 		Resizer: resizer.New(),
 	}
-	p.Gates.Include(p.Attacher.Gates, p.Resizer.Gates)
+	p.Gates.Include(p.Controllers.Gates, p.Attacher.Gates, p.Resizer.Gates)
 	return p
 }
 

@@ -42,5 +42,5 @@ func noteStage(stage featuregate.Feature, on bool) string {
 		return "the alpha gate ReleaseLeaderElectionOnExit, which is on by default here, stays as it is unless it is " +
 			"named"
 	}
-	return "no gate of this version is beta, so it has no effect"
+	return "no gate of csi-provisioner is beta, so it has no effect on this role"
 }

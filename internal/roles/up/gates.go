@@ -5,6 +5,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/roles/attacher"
 	"github.com/purser-csi/purser/internal/roles/cli"
+	"github.com/purser-csi/purser/internal/roles/controllers"
 	"github.com/purser-csi/purser/internal/roles/provisioner"
 	"github.com/purser-csi/purser/internal/roles/resizer"
 	"github.com/purser-csi/purser/internal/roles/snapshotter"
@@ -18,8 +19,8 @@ type roleGates struct{ given []string }
 func newRoleGates() *cli.Gates {
 	notices := &cli.Notices{}
 	all := cli.NewGates(cli.GateTable{}, notices)
-	all.Include(provisioner.New().Gates, attacher.New().Gates, resizer.New().Gates, snapshotter.New().Gates,
-		snapshotter.NewController().Gates)
+	all.Include(controllers.New().Gates, provisioner.New().Gates, attacher.New().Gates, resizer.New().Gates,
+		snapshotter.New().Gates, snapshotter.NewController().Gates)
 	return all
 }
 

@@ -113,6 +113,9 @@ const capacityInterval = 5 * time.Second
 
 func (h *upRun) startControllers(ctx context.Context, queue *handoff.Queue) error {
 	c := controllers.New()
+	if err := h.Gates.applyTo(c.Gates); err != nil {
+		return err
+	}
 	c.Attachments, c.Queue = h.attachments, queue
 	return h.startConfigured(ctx, "controllers", &c.Config, "", c.Run)
 }
