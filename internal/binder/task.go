@@ -201,7 +201,7 @@ func (c *Controller) About(key binding.Key, r *run) reconcile.About {
 	about := reconcile.About{Log: []any{telemetry.KeyClaim, key.Claim.String()}}
 	if r.Claim != nil {
 		about.Log = append(about.Log, telemetry.KeyClass, objects.ClaimClass(r.Claim))
-		about.Users = []runtime.Object{r.Claim}
+		about.Users, about.Created = []runtime.Object{r.Claim}, r.Claim.CreationTimestamp.Time
 	}
 	return about
 }

@@ -102,6 +102,10 @@ func (u *Unused) Apply(ctx context.Context, s protection.Usage, a action) (next,
 }
 
 // About implements reconcile.Task.
-func (u *Unused) About(key Key, _ protection.Usage) reconcile.About {
-	return reconcile.About{Log: []any{telemetry.KeyClaim, key.String()}}
+func (u *Unused) About(key Key, s protection.Usage) reconcile.About {
+	about := reconcile.About{Log: []any{telemetry.KeyClaim, key.String()}}
+	if s.Object != nil {
+		about.Created = s.Object.CreationTimestamp.Time
+	}
+	return about
 }

@@ -45,6 +45,8 @@ type About struct {
 	Users  []runtime.Object
 	Log    []any         // keys and values
 	Inputs func() string // digest, worked out only for what failed; see [Retry]; nil for none
+	// Created is the creation time of the object that the actions change; zero for that of Object.
+	Created time.Time
 }
 
 // users are the objects on which a long wait is said.
@@ -74,6 +76,7 @@ type Settings struct {
 	Clock   clock.Clock
 	Events  Recorder
 	Decided *prometheus.CounterVec // verdicts, by controller and reason
+	Backlog *Backlog               // has deferrable actions wait; nil for no wait
 
 	Repeats  int           // how many runs in a row may do the same before the next one waits; 0 for 5
 	SayAfter time.Duration // how long a wait may last before an event says it; 0 for a minute
@@ -113,13 +116,19 @@ type Config[K comparable, S, A any] struct {
 // Loop implements reconcile.TypedReconciler.
 type Loop[K comparable, S, A any] struct {
 	Config[K, S, A]
+	began    time.Time // when the process started, as far as deferrable actions are concerned
 	repeats  repeats[K]
 	silences silences[K]
+	deferred deferred[K]
 }
 
 // New returns a loop.
 func New[K comparable, S, A any](cfg Config[K, S, A]) *Loop[K, S, A] {
-	return &Loop[K, S, A]{Config: cfg}
+	l := &Loop[K, S, A]{Config: cfg}
+	if cfg.Clock != nil {
+		l.began = cfg.Clock.Now()
+	}
+	return l
 }
 
 // maxDecisions bounds the verdicts of one run: a longer chain is a bug in the rules.
@@ -147,7 +156,12 @@ func (l *Loop[K, S, A]) Reconcile(ctx context.Context, key K) (reconcile.Result,
 	if err != nil {
 		first = l.unreadable(err)
 	}
-	end, acted, rests := l.follow(ctx, key, snapshot, about, first)
+	var end verdict.Verdict[A]
+	var acted verdict.Reason
+	rests := l.defers(key, about, first)
+	if rests == 0 {
+		end, acted, rests = l.follow(ctx, key, snapshot, about, first)
+	}
 	if rests > 0 {
 		if l.Rests != nil {
 			l.Rests(key)

@@ -30,6 +30,13 @@ var (
 		"purser_uncertain_volumes", "gauge", nil,
 		"CreateVolume requests whose outcome is not known yet.",
 	}
+	MetricBacklog = Metric{
+		"purser_backlog_objects", "gauge",
+		[]string{"controller"},
+		"Objects from before the start of the process that wait for a write which no one waits for, such as the " +
+			"first condition Unused of a claim. At most 50 of them a second are written, and 5 while there is " +
+			"other work.",
+	}
 )
 
 // Upstream are the metrics whose names and labels are contracts; libraries register them (ME-4,
@@ -89,6 +96,7 @@ func Ours() []Metric {
 		MetricDecisions,
 		MetricInFlight,
 		MetricUncertain,
+		MetricBacklog,
 		MetricJournalBytes,
 		MetricOldest,
 		MetricEventsDropped,

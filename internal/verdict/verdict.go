@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Verdict is the result of a decision with actions of type A. It is exactly one of [Nothing], [Read],
-// [Wait], [Refuse] and [Do]. The interface is sealed, so that a linter can check that a switch is
-// complete.
+// Verdict is the result of a decision with actions of type A. It is exactly one of [Nothing],
+// [Read], [Wait], [Refuse] and [Do]. The interface is sealed, so that a linter can check that a
+// switch is complete.
 //
 //sumtype:decl
 type Verdict[A any] interface {
@@ -68,6 +68,10 @@ type Do[A any] struct {
 	Finding
 	Actions []A
 	Then    Verdict[A]
+	// Deferrable says that no user and no component waits for the actions. For an object that is
+	// older than the process they may be done minutes later, so that a start does not write all
+	// objects at once.
+	Deferrable bool
 }
 
 // Retry is the delay policy after a [Refuse].

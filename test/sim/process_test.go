@@ -51,6 +51,7 @@ type process struct {
 	queue  *handoff.Queue
 
 	attachments *handoff.Attachments // of attachPlane
+	backlog     reconcile.Backlog
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -261,6 +262,7 @@ func (p *process) settings(workers int) reconcile.Settings {
 	s, m := settings(workers), p.world.mutant
 	s.Clock = p.world.clock
 	s.Events, s.Watch, s.Repeats, s.SayAfter = tells{p}, p.ran, m.repeats, m.sayAfter
+	s.Backlog = &p.backlog
 	return s
 }
 

@@ -27,7 +27,18 @@ func Decide(s Snapshot) Verdict {
 	if driver, wrong := claimMigration(s.Claim); wrong && !asksProvisioner(own) {
 		strays = append([]Action{SetMigration{Claim: s.Claim, Driver: driver}}, strays...)
 	}
-	return with(append(strays, misplaced(s.Claim)...), own)
+	return deferMigration(s.Claim, with(append(strays, misplaced(s.Claim)...), own))
+}
+
+// deferMigration marks a verdict as deferrable that only sets annotations about migration, for a
+// bound claim or a loose volume: no provisioner acts on them until the claim or volume is deleted.
+func deferMigration(claim *corev1.PersistentVolumeClaim, v Verdict) Verdict {
+	todo, ok := v.(do)
+	if !ok || claim != nil && (claim.Status.Phase != corev1.ClaimBound || claim.DeletionTimestamp != nil) {
+		return v
+	}
+	todo.Deferrable = !slices.ContainsFunc(todo.Actions, func(a Action) bool { _, is := a.(SetMigration); return !is })
+	return todo
 }
 
 // asksProvisioner finds the action that sets the migration right by itself.

@@ -22,7 +22,7 @@ func decideLoose(s Snapshot) Verdict {
 	case len(s.Refs) == 0:
 		return idle(verdict.VolumeGone, "the PersistentVolume does not exist, or names a claim")
 	default:
-		return with(actions, idle(verdict.VolumeAvailable, "the PersistentVolume is available"))
+		return deferMigration(nil, with(actions, idle(verdict.VolumeAvailable, "the PersistentVolume is available")))
 	}
 }
 

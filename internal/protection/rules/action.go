@@ -79,6 +79,12 @@ func act(action Action, reason verdict.Reason, message string) Verdict {
 	return do{Finding: then.Because(), Actions: []Action{action}, Then: then}
 }
 
+// actLater is act for an action that no user and no component waits for.
+func actLater(action Action, reason verdict.Reason, message string) Verdict {
+	then := idle(reason, message)
+	return do{Finding: then.Because(), Actions: []Action{action}, Then: then, Deferrable: true}
+}
+
 // Rests reports whether there is nothing to do for an object and nothing to report, whatever uses it.
 // It is the fast path for nearly all objects.
 func Rests(o metav1.Object, finalizer string) bool {

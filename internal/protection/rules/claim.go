@@ -46,7 +46,11 @@ func DecideClaim(s Claim, now time.Time) Verdict {
 	}
 	switch stateOf(s.Object, names.FinalizerPVCProtection) {
 	case bare:
-		return act(AddFinalizer{}, verdict.ClaimProtected, "the claim got the finalizer "+names.FinalizerPVCProtection)
+		message := "the claim got the finalizer " + names.FinalizerPVCProtection
+		if len(s.users()) == 0 { // its deletion would take no data from a pod
+			return actLater(AddFinalizer{}, verdict.ClaimProtected, message)
+		}
+		return act(AddFinalizer{}, verdict.ClaimProtected, message)
 	case protected:
 		return idle(verdict.ClaimProtected, "the claim is protected")
 	case let:

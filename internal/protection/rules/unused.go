@@ -60,7 +60,11 @@ func DecideUnused(s Usage, now time.Time) Verdict {
 	if condition.Status == UnusedStatus(s.Object) {
 		return idle(verdict.ClaimUseTracked, "the condition Unused says what is so")
 	}
-	return act(SetUnused{condition}, verdict.ClaimUseTracked, "the condition Unused becomes "+string(condition.Status))
+	message := "the condition Unused becomes " + string(condition.Status)
+	if UnusedStatus(s.Object) == "" { // as after an upgrade, when no claim has it
+		return actLater(SetUnused{condition}, verdict.ClaimUseTracked, message)
+	}
+	return act(SetUnused{condition}, verdict.ClaimUseTracked, message)
 }
 
 // TracksUse reports whether the condition Unused of the claim is kept up to date.

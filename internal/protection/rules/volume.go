@@ -34,7 +34,7 @@ func DecideVolume(s Volume, now time.Time) Verdict {
 				),
 			}
 		}
-		return act(
+		return actLater(
 			AddFinalizer{},
 			verdict.VolumeProtected,
 			"the PersistentVolume got the finalizer "+names.FinalizerPVProtection,

@@ -106,7 +106,9 @@ func Decide(s Snapshot, now time.Time) Verdict {
 		return released(s)
 	case needsFinalizer(s.Volume):
 		then := idle(verdict.VolumeProtected, "the PersistentVolume got our finalizer")
-		return do{Finding: then.Because(), Actions: []Action{AddFinalizer{Volume: s.Volume}}, Then: then}
+		return do{
+			Finding: then.Because(), Actions: []Action{AddFinalizer{Volume: s.Volume}}, Then: then, Deferrable: true,
+		}
 	case IsAbandoned(s.Volume) && s.Known.Reclaimed:
 		return idle(verdict.VolumeGone, "the volume is deleted, and other finalizers keep the PersistentVolume")
 	case IsAbandoned(s.Volume):
@@ -193,7 +195,10 @@ func keep(pv *corev1.PersistentVolume) Verdict {
 	if !HasFinalizer(pv) {
 		return then
 	}
-	return do{Finding: then.Because(), Actions: []Action{RemoveFinalizerIfRetained{pv}}, Then: then}
+	return do{
+		Finding: then.Because(), Actions: []Action{RemoveFinalizerIfRetained{pv}}, Then: then,
+		Deferrable: pv.DeletionTimestamp == nil,
+	}
 }
 
 // reclaim deletes the volume unless its PersistentVolume or what is around it forbids that.

@@ -27,8 +27,8 @@ const (
 // GateTable are the feature gates of a role.
 type GateTable struct {
 	Specs map[featuregate.Feature]featuregate.FeatureSpec
-	// ByServer are gates of kube-controller-manager, with their stages from the oldest version to the newest.
-	// Their default follows the version of the API server, see [Gates.EnabledAt].
+	// ByServer are gates of kube-controller-manager, with their stages from the oldest version to
+	// the newest. Their default follows the version of the API server, see [Gates.EnabledAt].
 	ByServer map[featuregate.Feature]featuregate.VersionedSpecs
 	Removed  map[string]string     // gates that upstream removed, with what holds today; accepted with a warning (CL-8)
 	Ignored  []string              // gates of other programs, which upstream accepts too; without effect (G-6)

@@ -9,9 +9,10 @@ import (
 	"k8s.io/component-base/featuregate"
 )
 
-// EnabledAt returns whether a gate of kube-controller-manager is on beside an API server of this version:
-// what the command line says, or the default of that version of Kubernetes. A gate that the version does not
-// have is off, and so is every gate if the version is nil, which means unknown.
+// EnabledAt returns whether a gate of kube-controller-manager is on beside an API server of this
+// version: what the command line says, or the default of that version of Kubernetes. A gate that
+// the version does not have is off, and so is every gate if the version is nil, which means
+// unknown.
 func (g *Gates) EnabledAt(name featuregate.Feature, server *version.Version) bool {
 	if g.Given(name) {
 		return g.Enabled(name)
@@ -36,7 +37,9 @@ func (g *Gates) EnabledAt(name featuregate.Feature, server *version.Version) boo
 }
 
 // newest returns the stages of the gates in the newest version, for gates without a version.
-func newest(byServer map[featuregate.Feature]featuregate.VersionedSpecs) map[featuregate.Feature]featuregate.FeatureSpec {
+func newest(
+	byServer map[featuregate.Feature]featuregate.VersionedSpecs,
+) map[featuregate.Feature]featuregate.FeatureSpec {
 	specs := map[featuregate.Feature]featuregate.FeatureSpec{}
 	for name, stages := range byServer {
 		last := stages[len(stages)-1]
@@ -45,8 +48,8 @@ func newest(byServer map[featuregate.Feature]featuregate.VersionedSpecs) map[fea
 	return specs
 }
 
-// KubernetesVersion returns the version of Kubernetes whose features an API server has. A server that emulates an
-// older version has that one's.
+// KubernetesVersion returns the version of Kubernetes whose features an API server has. A server
+// that emulates an older version has that one's.
 func KubernetesVersion(info apiversion.Info) (*version.Version, error) {
 	major, minor, text := info.Major, info.Minor, info.GitVersion
 	if info.EmulationMajor != "" && info.EmulationMinor != "" {

@@ -15,8 +15,8 @@ import (
 // GateUnusedSince is the gate of the condition Unused of claims (KEP-5541).
 const GateUnusedSince featuregate.Feature = "PersistentVolumeClaimUnusedSinceTime"
 
-// gateTable has the gates of kube-controller-manager with their stages: a condition or a field of a later
-// Kubernetes is not written to an API server of an older one.
+// gateTable has the gates of kube-controller-manager with their stages: a condition or a field of a
+// later Kubernetes is not written to an API server of an older one.
 var gateTable = cli.GateTable{
 	ByServer: map[featuregate.Feature]featuregate.VersionedSpecs{
 		GateUnusedSince: {

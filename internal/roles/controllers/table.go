@@ -37,8 +37,8 @@ const (
 type Parts struct {
 	*sidecar.Sidecar
 	Queue *handoff.Queue // to the provisioner in the same process; nil for none
-	// TracksUse is set if the condition Unused of claims is kept up to date: the protection of claims runs in
-	// the same process, and [GateUnusedSince] is on.
+	// TracksUse is set if the condition Unused of claims is kept up to date: the protection of
+	// claims runs in the same process, and [GateUnusedSince] is on.
 	TracksUse bool
 	// Attachments connects with the attachers in the same process; nil for none.
 	Attachments *handoff.Attachments
@@ -47,8 +47,8 @@ type Parts struct {
 	ForceDetachAfter time.Duration
 }
 
-// All returns the controllers. They are added in this order. The parts are read when a controller is
-// added.
+// All returns the controllers. They are added in this order. The parts are read when a controller
+// is added.
 func All(p *Parts) []registry.Controller {
 	return append(
 		append([]registry.Controller{volumeBinder(p)}, protections(p)...), expander(p), ephemeralVolumes(p),
@@ -184,7 +184,8 @@ func readsPairs() []registry.Grant {
 	}
 }
 
-// pairsAnd returns the fields that every controller reads, those of claims and volumes, and its own.
+// pairsAnd returns the fields that every controller reads, those of claims and volumes, and its
+// own.
 func pairsAnd(own ...*kube.Fields) []*kube.Fields {
 	return append(slices.Clone(kube.PairFields), own...)
 }

@@ -10,12 +10,14 @@ import (
 
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/handoff"
+	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/roles/attacher"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/controllers"
 	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/roles/provisioner"
 	"github.com/purser-csi/purser/internal/roles/resizer"
+	"github.com/purser-csi/purser/internal/telemetry"
 )
 
 // Plane is the role plane: the controllers, a provisioner, a resizer and optionally an attacher in
@@ -120,6 +122,8 @@ func (p *Plane) Run(ctx context.Context) error {
 		DropProtection: true,
 	}, log.WithName("csi-provisioner")
 	p.Locks = &csirpc.VolumeLocks{}
+	p.Backlog = &reconcile.Backlog{Remaining: telemetry.NewGauge(c.Colocated.Registry, telemetry.MetricBacklog)}
+	c.Backlog, p.Attacher.Backlog = p.Backlog, p.Backlog
 	p.Host(&p.Resizer.Common)
 	c.OthersRead = append(provisioner.Reads(), resizer.Reads()...)
 	p.Notices = &cli.Notices{} // they are logged already

@@ -22,8 +22,8 @@ const (
 	versionRetry = time.Second
 )
 
-// ServerVersion returns the version of Kubernetes that the API server has. It waits for a server that does
-// not answer yet, as the caches do. The version is nil if the server refuses to say it.
+// ServerVersion returns the version of Kubernetes that the API server has. It waits for a server
+// that does not answer yet, as the caches do. The version is nil if the server refuses to say it.
 func ServerVersion(ctx context.Context, api *rest.Config) (*version.Version, error) {
 	own := rest.CopyConfig(api)
 	own.Timeout = versionTimeout

@@ -23,6 +23,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/roles/registry"
@@ -48,9 +49,12 @@ type Config struct {
 	RetryStart time.Duration
 	RetryMax   time.Duration
 
-	// Locks are those of the driver's volumes, shared with other roles of the process; nil for locks
-	// of this role alone.
-	Locks      *csirpc.VolumeLocks
+	// Locks are those of the driver's volumes, shared with other roles of the process; nil for
+	// locks of this role alone.
+	Locks *csirpc.VolumeLocks
+	// Backlog bounds the writes about old objects, of all roles of the process; nil for one of this
+	// role alone.
+	Backlog    *reconcile.Backlog
 	Colocated  process.Colocated      // another role in the same process, as in `plane`
 	OthersRead []*kube.Fields         // what the roles that share the cache read besides
 	Hosted     []*Common              // roles that share the connection, cache and lease of this one
@@ -136,8 +140,8 @@ type Sidecar struct {
 	Conn    *csirpc.Conn
 	Driver  csirpc.Description
 	Manager manager.Manager
-	// Cached is the manager's cache with the writes of Writer laid over it. All controllers of the manager
-	// share both.
+	// Cached is the manager's cache with the writes of Writer laid over it. All controllers of the
+	// manager share both.
 	Cached   *kube.Overlay
 	Writer   client.Client
 	Events   *kube.Events
@@ -150,8 +154,8 @@ type Sidecar struct {
 	tables []table // of the role and the hosted ones
 }
 
-// Run runs one role until ctx ends. The order of the start is upstream's where it is visible (ST-1 to
-// ST-15), except that HTTP is served from the start.
+// Run runs one role until ctx ends. The order of the start is upstream's where it is visible (ST-1
+// to ST-15), except that HTTP is served from the start.
 func Run(ctx context.Context, c *Config, role Role) error {
 	ctx, err := c.StartLogging(ctx)
 	if err != nil {
@@ -164,6 +168,9 @@ func Run(ctx context.Context, c *Config, role Role) error {
 	c.Locks = cmp.Or(c.Locks, &csirpc.VolumeLocks{})
 	s := &Sidecar{
 		Config: c, API: api, Role: role, Registry: cmp.Or(c.Colocated.Registry, prometheus.NewRegistry()),
+	}
+	if c.Backlog == nil {
+		c.Backlog = &reconcile.Backlog{Remaining: telemetry.NewGauge(s.Registry, telemetry.MetricBacklog)}
 	}
 	measures := prometheus.Gatherers{ctrlmetrics.Registry, s.Registry}
 	if !role.NoDriver {

@@ -108,6 +108,7 @@ func (s *Sidecar) settings(ctx context.Context, c *Config, source string) (recon
 		Workers: int(c.Workers), Backoff: reconcile.Backoff{First: c.RetryStart, Most: c.RetryMax},
 		Clock: clock.RealClock{}, Events: s.Events,
 		Decided:  telemetry.NewCounter(s.Registry, telemetry.MetricDecisions),
+		Backlog:  s.Config.Backlog,
 		SayAfter: s.Config.SayAfter,
 	}
 	if source == "" {
