@@ -53,9 +53,25 @@ func Register[K comparable](mgr manager.Manager, r Registration[K]) error {
 		*r.Watch = ctrl.Watch
 	}
 	for _, s := range r.Sources {
-		if err := ctrl.Watch(s); err != nil {
+		if err := ctrl.Watch(withName(r.Name, s)); err != nil {
 			return fmt.Errorf("controller %s: %w", r.Name, err)
 		}
 	}
 	return nil
+}
+
+// namedSource is a source that is a function, with a name for the log instead of its address.
+type namedSource[K comparable] struct {
+	source.TypedSource[K]
+	of string
+}
+
+// String implements fmt.Stringer.
+func (s namedSource[K]) String() string { return "own source of " + s.of }
+
+func withName[K comparable](controller string, s source.TypedSource[K]) source.TypedSource[K] {
+	if _, ok := s.(source.TypedFunc[K]); ok {
+		return namedSource[K]{s, controller}
+	}
+	return s
 }

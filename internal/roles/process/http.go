@@ -26,6 +26,7 @@ import (
 // The paths of the health endpoints (HT-1 to HT-3).
 const (
 	pathLive   = "/livez"
+	pathHealth = "/healthz" // the older name of pathLive
 	pathReady  = "/readyz"
 	pathLeader = "/healthz/leader-election"
 	pathPprof  = "/debug/pprof/"
@@ -64,15 +65,8 @@ func NewHTTPServer(cfg HTTPConfig) *HTTPServer {
 		metrics := promhttp.HandlerFor(prometheus.Gatherers{cfg.Metrics, own}, promhttp.HandlerOpts{})
 		s.mux.Handle(cfg.MetricsPath, promhttp.InstrumentMetricHandler(own, metrics))
 	}
-	s.mux.HandleFunc(pathLive, func(w http.ResponseWriter, r *http.Request) {
-		if cfg.Live != nil {
-			if err := cfg.Live(r.Context()); err != nil {
-				http.Error(w, err.Error(), http.StatusServiceUnavailable)
-				return
-			}
-		}
-		fmt.Fprintln(w, "ok")
-	})
+	s.mux.HandleFunc(pathLive, livez(cfg.Live))
+	s.mux.HandleFunc(pathHealth, livez(cfg.Live))
 	s.mux.HandleFunc(pathReady, s.readyz)
 	if cfg.Leader != nil {
 		s.mux.HandleFunc(pathLeader, func(w http.ResponseWriter, _ *http.Request) {
@@ -94,6 +88,18 @@ func NewHTTPServer(cfg HTTPConfig) *HTTPServer {
 		IdleTimeout: 2 * time.Minute,
 	}
 	return s
+}
+
+func livez(check Check) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if check != nil {
+			if err := check(r.Context()); err != nil {
+				http.Error(w, err.Error(), http.StatusServiceUnavailable)
+				return
+			}
+		}
+		fmt.Fprintln(w, "ok")
+	}
 }
 
 func servePprof(mux *http.ServeMux) {
@@ -184,7 +190,7 @@ func (s *HTTPServer) Stop() {
 }
 
 // ownPaths are the paths of the health endpoints, which the metrics cannot have.
-var ownPaths = []string{pathLive, pathReady, pathLeader}
+var ownPaths = []string{pathLive, pathHealth, pathReady, pathLeader}
 
 // ValidateMetricsPath checks the path of the metrics. Without an address it accepts every path, as
 // upstream does (F-53).

@@ -383,7 +383,7 @@ func TestValidateListsEveryMistake(t *testing.T) {
 // F-53: the path of the metrics is validated only if HTTP is served.
 func TestMetricsPath(t *testing.T) {
 	for path, good := range map[string]bool{
-		"/metrics": true, "/a/b": true, "": false, "metrics": false, "/livez": false, "/readyz": false, "/healthz/leader-election": false,
+		"/metrics": true, "/a/b": true, "": false, "metrics": false, "/livez": false, "/healthz": false, "/readyz": false, "/healthz/leader-election": false,
 		"/debug/pprof/x": false, "/a b": false, "/{x}": false,
 	} {
 		for address, want := range map[string]bool{"--http-endpoint=:1": good, "--metrics-address=:1": good, "--http-endpoint=": true} {
