@@ -241,6 +241,17 @@ func (s *scene) restoring(name, snapshot string, byRef bool) {
 			spec.DataSource = &corev1.TypedLocalObjectReference{APIGroup: &group, Kind: "VolumeSnapshot", Name: snapshot}
 		}
 	})
+	s.claimsSeen()
+}
+
+// claimsSeen waits until the controller has all claims that were created before, as it reads them from a
+// cache: it has taken a snapshot of one that is newer.
+func (s *scene) claimsSeen() {
+	s.pair("newer", mainDriver)
+	s.class("newer", mainDriver, retain, nil)
+	until(s, s.take("newer", "newer", "newer"), "bound", func(vs *snapshotv1.VolumeSnapshot) bool {
+		return vs.Status != nil && vs.Status.BoundVolumeSnapshotContentName != nil
+	})
 }
 
 func deletionScenarios() []scenario {

@@ -79,6 +79,8 @@ func staticScenarios() []scenario {
 		{"static-unbound-content-removed", func(s *scene) { // SN-E1
 			s.simple()
 			s.content("old", "vs", mainDriver, remove)
+			s.content("newer", "vs2", mainDriver, retain)
+			s.ready(s.adopt("vs2", "", "newer")) // by then the controller has had the old one
 			content := &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{Name: s.own("old")}}
 			s.delete(content)
 			s.gone(content)
