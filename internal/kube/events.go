@@ -5,22 +5,17 @@ import (
 	"fmt"
 	"hash/maphash"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/record"
 	recordutil "k8s.io/client-go/tools/record/util"
 	"k8s.io/client-go/tools/reference"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/printable"
@@ -33,46 +28,36 @@ type EventsConfig struct {
 	Dropped   func() // called for every event that is not written; may be nil
 }
 
-// Events writes core/v1 events, which is what upstream's role allows (RB-4). It never blocks and
-// never fails a reconcile.
+// Events is the recorder of one component. It writes core/v1 events, which is what upstream's role
+// allows (RB-4). It never blocks and never fails a reconcile. The recorders of a role share its
+// writers and its queue.
+type Events struct {
+	*eventWriter
+	component string
+}
+
+// eventWriter writes the events of all components of a role.
 //
 // client-go's broadcaster has one writer and a queue of 1000 events. In a burst of claims the queue
-// is full and events are dropped. This recorder has several lanes with a writer each. All events of
+// is full and events are dropped. This one has several lanes with a writer each. All events of
 // one object are in the same lane, so they keep their order.
-type Events struct {
-	scheme    *runtime.Scheme
-	component string
-	dropped   func()
-	lanes     [eventLanes]lane
-	seed      maphash.Seed
-	running   sync.WaitGroup
-	cancel    context.CancelFunc
-
-	mu     sync.RWMutex // held while an event is put into a lane
-	closed bool
+type eventWriter struct {
+	scheme  *runtime.Scheme
+	dropped func()
+	lanes   [eventLanes]*lane
+	seed    maphash.Seed
+	running sync.WaitGroup
+	cancel  context.CancelFunc
 }
 
 const (
 	eventLanes = 3
-	// laneRoom bounds the events that wait in one lane.
-	laneRoom = 10000
-	// mostWaiting bounds the events that wait in all lanes of all recorders of the process, which is
-	// about 20 MB: a process has a recorder per component.
-	mostWaiting = eventLanes * laneRoom
+	// mostWaiting bounds the events that wait in the process, which is about 20 MB. Of more events,
+	// Normal ones are dropped first.
+	mostWaiting = 30000
 	// closeTime is how long the events that wait at the end of the process may take.
 	closeTime = 2 * time.Second
 )
-
-// waiting counts the events that wait in the process, or are being written.
-var waiting atomic.Int64
-
-// lane is a queue of events with one writer.
-type lane struct {
-	queue      chan *corev1.Event
-	correlator *record.EventCorrelator // counts repetitions and limits what one object may say
-	sink       eventSink
-	log        logr.Logger
-}
 
 // eventSink writes events to the API server.
 type eventSink interface {
@@ -104,27 +89,20 @@ func eventMapper() meta.RESTMapper {
 func newEvents(ctx context.Context, cfg EventsConfig, sink eventSink) *Events {
 	log := logr.FromContextOrDiscard(ctx)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	e := &Events{
-		scheme:    Scheme(),
-		component: cfg.Component,
-		dropped:   cfg.Dropped,
-		seed:      maphash.MakeSeed(),
-		cancel:    cancel,
+	w := &eventWriter{scheme: Scheme(), dropped: cfg.Dropped, seed: maphash.MakeSeed(), cancel: cancel}
+	if w.dropped == nil {
+		w.dropped = func() {}
 	}
-	if e.dropped == nil {
-		e.dropped = func() {}
+	for i := range w.lanes {
+		l := newLane(sink, log)
+		w.lanes[i] = l
+		w.running.Go(func() { l.run(ctx, w.dropped) })
 	}
-	for i := range e.lanes {
-		l := &e.lanes[i]
-		*l = lane{
-			queue: make(
-				chan *corev1.Event, laneRoom,
-			), correlator: record.NewEventCorrelator(clock.RealClock{}), sink: sink, log: log,
-		}
-		e.running.Go(func() { l.run(ctx, e.dropped) })
-	}
-	return e
+	return &Events{w, cfg.Component}
 }
+
+// Of returns the recorder of another component, with the same writers.
+func (e *Events) Of(component string) *Events { return &Events{e.eventWriter, component} }
 
 // Event implements the recorder of package reconcile. A message may quote parameters, annotations
 // and errors of drivers, so characters that a terminal acts on are escaped.
@@ -134,23 +112,9 @@ func (e *Events) Event(object runtime.Object, eventType, reason, message string)
 		e.dropped()
 		return
 	}
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	if e.closed {
-		e.dropped()
-		return
-	}
 	about := event.InvolvedObject
-	l := &e.lanes[maphash.String(e.seed, string(about.UID)+about.Namespace+about.Name)%eventLanes]
-	if waiting.Add(1) > mostWaiting {
-		waiting.Add(-1)
-		e.dropped()
-		return
-	}
-	select {
-	case l.queue <- event:
-	default:
-		waiting.Add(-1)
+	lane := e.lanes[maphash.String(e.seed, string(about.UID)+about.Namespace+about.Name)%eventLanes]
+	if !lane.put(event) {
 		e.dropped()
 	}
 }
@@ -181,72 +145,14 @@ func (e *Events) make(object runtime.Object, eventType, reason, message string) 
 	}, nil
 }
 
-// Close writes the queued events for at most [closeTime] and stops. Later events are dropped.
+// Close writes the queued events for at most [closeTime] and stops. Later events of all recorders
+// that share the writers are dropped.
 func (e *Events) Close() {
-	e.mu.Lock()
-	for i := range e.lanes {
-		close(e.lanes[i].queue)
+	for _, l := range e.lanes {
+		l.close()
 	}
-	e.closed = true
-	e.mu.Unlock()
 	timer := time.AfterFunc(closeTime, e.cancel)
 	defer timer.Stop()
 	e.running.Wait()
 	e.cancel()
-}
-
-func (l *lane) run(ctx context.Context, dropped func()) {
-	for event := range l.queue {
-		if err := l.write(ctx, event); err != nil {
-			dropped()
-			l.log.V(2).
-				Info(
-					"event not written", "reason", event.Reason, "object", event.InvolvedObject.Name, "problem",
-					err.Error(),
-				)
-		}
-		waiting.Add(-1)
-	}
-}
-
-// attempts is the number of attempts to write one event, since a lost connection may recover.
-const attempts = 3
-
-func (l *lane) write(ctx context.Context, event *corev1.Event) error {
-	result, err := l.correlator.EventCorrelate(event)
-	if err != nil || result.Skip {
-		return err // skipped: this object has said enough for now
-	}
-	for attempt := range attempts {
-		if err = l.send(ctx, result); err == nil {
-			l.correlator.UpdateState(result.Event)
-			return nil
-		}
-		if ctx.Err() != nil || IsRefusal(err) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Duration(attempt+1) * time.Second):
-		}
-	}
-	return err
-}
-
-// send creates an event, or increases the count of an event that was written before. If that event
-// has expired in the API server, a new one is created.
-func (l *lane) send(ctx context.Context, result *record.EventCorrelateResult) error {
-	event := result.Event
-	if event.Count > 1 && len(result.Patch) > 0 {
-		err := l.sink.Patch(ctx, event, client.RawPatch(types.StrategicMergePatchType, result.Patch))
-		if !apierrors.IsNotFound(err) {
-			return err
-		}
-	}
-	event.ResourceVersion = ""
-	err := l.sink.Create(ctx, event)
-	if apierrors.IsAlreadyExists(err) { // an earlier attempt arrived, and its answer did not
-		return nil
-	}
-	return err
 }

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -161,6 +163,59 @@ func TestEventsOfAllRecordersHaveOneBound(t *testing.T) {
 	e.Close()
 	if dropped != 1 || waiting.Load() != mostWaiting {
 		t.Errorf("dropped %d, want 1; %d wait, want %d", dropped, waiting.Load(), mostWaiting)
+	}
+}
+
+// When the queue is full, a warning takes the place of the oldest Normal event of its lane.
+func TestEventsDropTheLeastImportant(t *testing.T) {
+	l := newLane(nil, logr.Discard())
+	event := func(kind, reason string) *corev1.Event { return &corev1.Event{Type: kind, Reason: reason} }
+	put := func(kind, reason string, want bool) {
+		t.Helper()
+		if got := l.put(event(kind, reason)); got != want {
+			t.Errorf("%s: nothing dropped is %t", reason, got)
+		}
+	}
+	put(corev1.EventTypeWarning, "w1", true)
+	put(corev1.EventTypeNormal, "n1", true)
+	put(corev1.EventTypeNormal, "n2", true)
+	waiting.Add(mostWaiting)
+	defer waiting.Add(-mostWaiting - 3)
+	put(corev1.EventTypeNormal, "n3", false)
+	put(corev1.EventTypeWarning, "w2", false)
+	put(corev1.EventTypeWarning, "w3", false)
+	put(corev1.EventTypeWarning, "w4", false)
+	l.close()
+	var left []string
+	for e := l.take(); e != nil; e = l.take() {
+		left = append(left, e.Reason)
+	}
+	if !slices.Equal(left, []string{"w1", "w2", "w3"}) {
+		t.Errorf("left are %v", left)
+	}
+	if n := waiting.Load() - mostWaiting; n != 3 {
+		t.Errorf("%d count as waiting", n)
+	}
+}
+
+// The recorders of all components share one queue, which has no memory while it is empty.
+func TestEventsOfComponents(t *testing.T) {
+	sink := newSink(0)
+	events := newEvents(t.Context(), EventsConfig{Component: "a"}, sink)
+	other := events.Of("b")
+	other.Event(claim("c"), corev1.EventTypeNormal, "Reason", "m")
+	made, err := other.make(claim("c"), "Normal", "Reason", "m")
+	if err != nil || made.Source.Component != "b" {
+		t.Errorf("the source is %v, %v", made, err)
+	}
+	events.Close()
+	if len(sink.created["c"]) != 1 {
+		t.Errorf("created %v", sink.created)
+	}
+	for _, l := range events.lanes {
+		if l.queue != nil {
+			t.Errorf("an empty queue has room for %d events", cap(l.queue))
+		}
 	}
 }
 

@@ -149,7 +149,6 @@ type Sidecar struct {
 
 	Role   Role
 	http   *process.HTTPServer
-	more   []*kube.Events // of other components
 	lock   atomic.Pointer[process.ElectionLock]
 	tables []table // of the role and the hosted ones
 }
@@ -242,11 +241,11 @@ func (s *Sidecar) renewing() error {
 // run builds the manager and its controllers and runs them. The driver has answered.
 func (s *Sidecar) run(ctx context.Context) error {
 	s.Config.CountThrottle(s.Registry)
-	defer s.closeEvents()
 	var err error
-	if s.Events, err = s.eventsOf(ctx, s.Role.EventSource(s.Driver.Name)); err != nil {
+	if s.Events, err = s.newEvents(ctx); err != nil {
 		return err
 	}
+	defer s.Events.Close()
 	if err := s.findTables(ctx); err != nil {
 		return err
 	}
@@ -286,22 +285,15 @@ func (s *Sidecar) watchDriver() error {
 	})
 }
 
-func (s *Sidecar) closeEvents() {
-	for _, events := range s.more {
-		events.Close()
-	}
-}
-
-// eventsOf returns an event recorder for a component. It is closed with the sidecar.
-func (s *Sidecar) eventsOf(ctx context.Context, source string) (*kube.Events, error) {
+// newEvents returns the event recorder of the role.
+func (s *Sidecar) newEvents(ctx context.Context) (*kube.Events, error) {
 	events, err := kube.NewEvents(ctx, kube.EventsConfig{
-		API: s.API, Component: source,
+		API: s.API, Component: s.Role.EventSource(s.Driver.Name),
 		Dropped: telemetry.NewCounter(s.Registry, telemetry.MetricEventsDropped).WithLabelValues().Inc,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("events: %w", err)
 	}
-	s.more = append(s.more, events)
 	return events, nil
 }
 

@@ -65,10 +65,7 @@ func (s *Sidecar) findTables(ctx context.Context) error {
 // addTables adds the controllers to the manager. They are added in the order of the rows.
 func (s *Sidecar) addTables(ctx context.Context) error {
 	for _, t := range s.tables {
-		settings, err := s.settings(ctx, t.config, t.source)
-		if err != nil {
-			return err
-		}
+		settings := s.settings(t.config, t.source)
 		for _, c := range t.rows {
 			if err := s.add(ctx, c, settings); err != nil {
 				return fmt.Errorf("%s: %w", c.Name, err)
@@ -90,11 +87,7 @@ func (s *Sidecar) add(ctx context.Context, c registry.Controller, settings recon
 		return nil
 	}
 	if c.Component != "" {
-		events, err := s.eventsOf(ctx, c.Component)
-		if err != nil {
-			return err
-		}
-		settings.Events = events
+		settings.Events = s.Events.Of(c.Component)
 	}
 	if c.Late {
 		return process.WhenServed(s.Manager, c.Needs, func(ctx context.Context) error { return c.Add(ctx, settings) })
@@ -103,7 +96,7 @@ func (s *Sidecar) add(ctx context.Context, c registry.Controller, settings recon
 }
 
 // settings returns the settings of the controllers of one role.
-func (s *Sidecar) settings(ctx context.Context, c *Config, source string) (reconcile.Settings, error) {
+func (s *Sidecar) settings(c *Config, source string) reconcile.Settings {
 	settings := reconcile.Settings{
 		Workers: int(c.Workers), Backoff: reconcile.Backoff{First: c.RetryStart, Most: c.RetryMax},
 		Clock: clock.RealClock{}, Events: s.Events,
@@ -111,12 +104,10 @@ func (s *Sidecar) settings(ctx context.Context, c *Config, source string) (recon
 		Backlog:  s.Config.Backlog,
 		SayAfter: s.Config.SayAfter,
 	}
-	if source == "" {
-		return settings, nil
+	if source != "" {
+		settings.Events = s.Events.Of(source)
 	}
-	events, err := s.eventsOf(ctx, source)
-	settings.Events = events
-	return settings, err
+	return settings
 }
 
 // isServed reports whether the API server serves the kinds: older ones do not, and a kind can be

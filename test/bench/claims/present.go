@@ -117,14 +117,16 @@ func reportPresent(all []present, pairs int) string {
 	return out.String()
 }
 
-// saveHeaps writes the profiles of the heap with the volumes, where that was asked for.
+// saveHeaps writes the profiles of the heap with and without the volumes, where that was asked for.
 func saveHeaps(folder string, all []present) error {
 	if folder == "" {
 		return nil
 	}
 	for _, p := range all {
-		if err := os.WriteFile(filepath.Join(folder, "heap-"+p.role), p.all.profile, 0o600); err != nil {
-			return err
+		for name, profile := range map[string][]byte{p.role: p.all.profile, p.role + "-empty": p.none.profile} {
+			if err := os.WriteFile(filepath.Join(folder, "heap-"+name), profile, 0o600); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
