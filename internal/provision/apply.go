@@ -48,7 +48,7 @@ func (c *Controller) Apply(ctx context.Context, s provision.Snapshot, action pro
 		c.gaveBack(s.Key.UID)
 		return nil, c.reschedule(ctx, s.Key, a.Claim.Annotations[names.AnnSelectedNode])
 	case provision.Compete:
-		c.owned.set(s.Key.UID, a.Ownership)
+		c.memory.setOwnership(s.Key.UID, a.Ownership)
 		return nil, nil
 	case provision.CheckRoom:
 		return c.checkRoom(ctx, s, a)
@@ -102,12 +102,6 @@ func notSent(s provision.Snapshot, ref types.NamespacedName, failure *csirpc.Fai
 	return provision.AfterSecret(s, ref, secret)
 }
 
-// answered blocks DeleteVolume for the handle that CreateVolume returned for a claim.
-type answered struct {
-	end    func()
-	unsure bool // the write of its PersistentVolume had no answer, so the object may exist
-}
-
 // keep blocks DeleteVolume for the returned handle until the outcome of the PersistentVolume's
 // write is known, or the run ends without a write. The error says that a DeleteVolume call for the
 // handle is in flight already.
@@ -115,22 +109,17 @@ func (c *Controller) keep(claim types.UID, name, handle string) error {
 	end, err := c.Calls.LockHandle(name, handle)
 	if err == nil {
 		c.release(claim)
-		c.answered.Store(claim, &answered{end: end})
+		c.memory.edit(claim, func(k *known) { k.unblock, k.unsure = end, false })
 	}
 	return err
 }
 
 // release ends the block of keep.
 func (c *Controller) release(claim types.UID) {
-	if a, ok := c.answered.LoadAndDelete(claim); ok {
-		a.(*answered).end()
-	}
-}
-
-// markUnconfirmed marks the write of the PersistentVolume as unconfirmed.
-func (c *Controller) markUnconfirmed(claim types.UID) {
-	if a, ok := c.answered.Load(claim); ok {
-		a.(*answered).unsure = true // the runs of a claim follow each other
+	var end func()
+	c.memory.edit(claim, func(k *known) { end, k.unblock, k.unsure = k.unblock, nil, false })
+	if end != nil {
+		end()
 	}
 }
 
@@ -138,8 +127,7 @@ func (c *Controller) markUnconfirmed(claim types.UID) {
 // written stays blocked until a later run has read it; the journal entry, which stays unresolved,
 // causes that run.
 func (c *Controller) ended(claim types.UID) {
-	a, ok := c.answered.Load(claim)
-	if _, open := c.Journal.Pending(claim); !ok || !a.(*answered).unsure || !open {
+	if _, open := c.Journal.Pending(claim); !c.memory.get(claim).unsure || !open {
 		c.release(claim)
 	}
 	c.Journal.Done(claim)
@@ -222,19 +210,18 @@ func coded(v next, failure *csirpc.Failure) next {
 // writeVolume creates the PersistentVolume. Without an answer, or when the name is taken,
 // DeleteVolume stays blocked for the handle.
 func (c *Controller) writeVolume(ctx context.Context, want *corev1.PersistentVolume) (next, error) {
-	claim, created := want.Spec.ClaimRef.UID, want.DeepCopy()
-	err := c.Writer.Create(ctx, created)
+	claim := want.Spec.ClaimRef.UID
+	err := c.Writer.Create(ctx, want.DeepCopy())
 	if err == nil {
-		c.Volumes.Wrote(created)
 		c.release(claim)
-		c.provisioned.add(claim)
+		c.memory.setProvisioned(claim)
 		return nil, nil
 	}
 	written := provision.Written{
 		Message: err.Error(), Reason: apierrors.ReasonForError(err), Refused: kube.IsRefusal(err),
 	}
 	if written.IsUnconfirmed() {
-		c.markUnconfirmed(claim)
+		c.memory.edit(claim, func(k *known) { k.unsure = true })
 	}
 	if apierrors.IsAlreadyExists(err) {
 		if written.Existing, err = kube.Get(ctx, c.Live, client.ObjectKeyFromObject(want),
@@ -257,11 +244,7 @@ func (c *Controller) reschedule(ctx context.Context, key provision.Key, node str
 	if !ok {
 		return nil
 	}
-	err = c.Writer.Update(ctx, changed)
-	switch {
-	case err == nil:
-		c.written.Wrote(changed)
-	case !apierrors.IsNotFound(err):
+	if err = c.Writer.Update(ctx, changed); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("remove the selected node from claim %s: %w", key, err)
 	}
 	return nil

@@ -295,8 +295,7 @@ func TestVolumeThatMayBeWrittenIsKept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, withoutSecrets)
 			lost := true
-			writer := r.Writer
-			r.Writer = interceptor.NewClient(writer.(client.WithWatch), interceptor.Funcs{
+			r.Writer = interceptor.NewClient(r.api.(client.WithWatch), interceptor.Funcs{
 				Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 					if _, is := o.(*corev1.PersistentVolume); !is || !lost {
 						return c.Create(ctx, o, opts...)

@@ -29,10 +29,9 @@ import (
 // Config is what the controller needs.
 type Config struct {
 	reconcile.Settings               // Workers is the number of calls to the driver in flight at once
-	Cached             client.Reader // the informer cache
+	Cached             *kube.Overlay // the informer cache with this process's own writes
 	Live               client.Reader // the API server
-	Writer             client.Writer
-	Volumes            *kube.OwnWrites[*corev1.PersistentVolume] // shared with internal/reclaim
+	Writer             client.Writer // whose writes are those of Cached
 	Journal            Journal
 	// HandedOver has the claims that the binder in this process requested volumes for; nil for
 	// none.
@@ -61,16 +60,13 @@ const runsPerCall = 2
 // Controller is the task of the reconcile loop.
 type Controller struct {
 	Config
-	retries     *reconcile.Retries[provision.Key]
-	provisioned *provisionedClaims
-	secrets     *secretVersions
-	outdated    sync.Map // uids of the classes whose deprecated parameters were logged
-	answered    sync.Map // *answered by the uid of the claim
-	written     *kube.OwnWrites[*corev1.PersistentVolumeClaim]
-	caller      *csirpc.Caller
-	survey      survey
-	owned       *ownerships
-	shared      *sharedReads
+	retries  *reconcile.Retries[provision.Key]
+	memory   memory
+	secrets  *secretVersions
+	outdated sync.Map // uids of the classes whose deprecated parameters were logged
+	caller   *csirpc.Caller
+	survey   survey
+	shared   *sharedReads
 }
 
 // New returns a controller that is not started.
@@ -86,9 +82,7 @@ func New(cfg Config) *Controller {
 	}
 	cfg.Discard = cmp.Or(cfg.Discard, cfg.Timeout)
 	c := &Controller{
-		Config: cfg, retries: reconcile.NewRetries[provision.Key](), provisioned: newProvisionedClaims(),
-		secrets: newSecretVersions(), owned: newOwnerships(),
-		written: kube.NewOwnWrites[*corev1.PersistentVolumeClaim](),
+		Config: cfg, retries: reconcile.NewRetries[provision.Key](), secrets: newSecretVersions(),
 	}
 	c.shared = newSharedReads(cfg.Clock)
 	c.caller = csirpc.NewCaller(csirpc.CallerConfig{
@@ -110,7 +104,14 @@ func (c *Controller) Loop() *reconcile.Loop[provision.Key, provision.Snapshot, p
 
 // AddTo registers the controller, its indexes and its event handlers with a manager.
 func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
-	if err := kube.AddIndexes(ctx, mgr.GetFieldIndexer(), Indexes()...); err != nil {
+	indexes := Indexes()
+	c.Cached.Index(indexes...)
+	if err := kube.AddIndexes(ctx, mgr.GetFieldIndexer(), indexes...); err != nil {
+		return err
+	}
+	if err := c.Cached.Watch(
+		ctx, mgr.GetCache(), &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{},
+	); err != nil {
 		return err
 	}
 	claims, err := mgr.GetCache().GetInformer(ctx, &corev1.PersistentVolumeClaim{}, cache.BlockUntilSynced(false))
@@ -118,7 +119,7 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 		return fmt.Errorf("watch claims: %w", err)
 	}
 	for _, handler := range []toolscache.ResourceEventHandler{
-		c.written.Handler(), onBoundOrDeleted(c.provisioned.forget, c.HandedOver.Forget), c.owned.watch(),
+		c.memory.watch(), onBoundOrDeleted(c.HandedOver.Forget),
 	} {
 		if _, err := claims.AddEventHandler(handler); err != nil {
 			return fmt.Errorf("watch claims: %w", err)

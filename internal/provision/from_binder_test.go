@@ -124,12 +124,12 @@ func TestOldestHasHandedOverClaims(t *testing.T) {
 			Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class},
 		}
 	}
-	r.Cached = indexed(
+	r.Cached = kube.NewOverlay(indexed(
 		t,
 		claim("asked", time.Minute, map[string]string{names.AnnStorageProvisioner: driverName}),
 		claim("given", time.Hour, nil),
 		claim("unowned", 2*time.Hour, nil),
-	)
+	), r.clock)
 	if got := r.Oldest()["fast"]; got != time.Minute {
 		t.Errorf("nothing handed over: %s", got)
 	}

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	intent "github.com/purser-csi/purser/internal/journal/rules"
 	"github.com/purser-csi/purser/internal/kube"
 
 	"github.com/purser-csi/purser/internal/names"
@@ -19,6 +18,7 @@ import (
 	"github.com/purser-csi/purser/internal/sources"
 	source "github.com/purser-csi/purser/internal/sources/rules"
 	"github.com/purser-csi/purser/internal/topology"
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 const (
@@ -47,20 +47,9 @@ func Indexes() []kube.Index {
 	}
 }
 
-// ClaimMemory is the state of this process about one claim, beyond the API objects.
-type ClaimMemory struct {
-	Driver  provision.Driver
-	Options provision.Options
-	// HandedOver says that the binder in this process asks for the volume.
-	HandedOver bool
-	Pending    *intent.Entry // of the journal; nil for none
-	Retry      provision.RetryState
-	Ownership  provision.Ownership
-	// Provisioned says that this process has provisioned the volume of the claim.
-	Provisioned bool
-	// Claims and Volumes are this process's own writes; nil for none.
-	Claims  *kube.OwnWrites[*corev1.PersistentVolumeClaim]
-	Volumes *kube.OwnWrites[*corev1.PersistentVolume]
+// Reader reads snapshots. Without the optional parts it reads as a fresh process does.
+type Reader struct {
+	kube.Readers
 	// Nodes returns what read returned last for as long as no node has changed; nil reads each time.
 	Nodes func(read func() ([]topology.Node, error)) ([]topology.Node, error)
 	// Shared are live reads that claims share which wait for one object; nil for none.
@@ -69,37 +58,30 @@ type ClaimMemory struct {
 
 // SharedReads are live reads of what claims are refused for.
 type SharedReads interface {
-	// Source returns a recent state of the source for which the claim is refused too, or what read
-	// returns.
+	// Source returns what read returns, or a recent state of the source for which another claim was
+	// refused; isShared says which.
 	Source(ctx context.Context, claim *corev1.PersistentVolumeClaim, ref source.Ref,
-		isRefused func(source.State) bool, read func() (source.State, error)) (source.State, error)
+		read func() (source.State, error)) (state source.State, isShared bool, err error)
 	// Failures returns a reader that repeats recent failures to read a secret, a namespace or a
 	// VolumeAttributesClass.
 	Failures(claim *corev1.PersistentVolumeClaim, from client.Reader) client.Reader
 }
 
-// Gather gathers the inputs of the decision about a claim that wants a volume: from the
-// cache, except where a stale cache could lose or double a volume.
-func Gather(
-	ctx context.Context, from kube.Readers, key provision.Key, m ClaimMemory,
-) (provision.Snapshot, error) {
-	s := provision.Snapshot{
-		Key: key, Driver: m.Driver, Options: m.Options, HandedOver: m.HandedOver,
-		Ownership: m.Ownership, Retry: m.Retry, Pending: m.Pending,
-	}
+// Gather returns the snapshot with the claim, its volume, its class and its selected node as the cache
+// has them. s has the key, the driver, the options and what this process knows of the claim.
+func (r Reader) Gather(ctx context.Context, s provision.Snapshot) (provision.Snapshot, error) {
 	var err error
-	if s.Claim, err = provisionedClaim(ctx, from, key, m); err != nil {
+	if s.Claim, err = ClaimOf(ctx, r.Cached, s.Key); err != nil {
 		return s, err
 	}
-	if s.Volume, s.VolumeUnseen, err = provisionedVolume(ctx, from, key, m); err != nil || s.Claim == nil {
+	pv, err := kube.Get(ctx, r.Cached, client.ObjectKey{Name: volumeName(s)}, &corev1.PersistentVolume{})
+	if err != nil {
 		return s, err
 	}
-	if provision.NeedsLiveClaimWithoutVolume(s.Volume, m.Provisioned) {
-		if s.Claim, err = ClaimOf(ctx, from.Live, key); err != nil || s.Claim == nil {
-			return s, err
-		}
+	if s.Volume, err = objects.ToCSI(pv); err != nil {
+		return s, err
 	}
-	return provisioningInputs(ctx, from, s, m)
+	return r.around(ctx, s)
 }
 
 // ClaimOf reads the very claim of the key; nil for none.
@@ -108,103 +90,128 @@ func ClaimOf(ctx context.Context, from client.Reader, key provision.Key) (*corev
 	return kube.GetSame(ctx, from, same, &corev1.PersistentVolumeClaim{})
 }
 
-// provisionedClaim returns the claim as this process wrote it or as the cache has it, whichever is
-// newer, or the live one where that is not fresh enough. From a cache older than the write that gave
-// a node back, a volume would be made for that node (C-26).
-func provisionedClaim(
-	ctx context.Context, from kube.Readers, key provision.Key, m ClaimMemory,
-) (*corev1.PersistentVolumeClaim, error) {
-	claim, found, err := m.Claims.Read(key.NamespacedName, func() (*corev1.PersistentVolumeClaim, bool, error) {
-		cached, err := ClaimOf(ctx, from.Cached, key)
-		return cached, cached != nil, err
-	})
-	if !found || claim.UID != key.UID {
-		claim = nil
+func volumeName(s provision.Snapshot) string {
+	if s.Pending != nil {
+		return s.Pending.VolumeName
 	}
-	if err != nil || !provision.NeedsLiveClaim(claim, m.Pending) {
-		return claim, err
-	}
-	return ClaimOf(ctx, from.Live, key)
+	return provision.VolumeName(s.Key, s.Options)
 }
 
-// provisionedVolume returns the claim's PersistentVolume. unseen reports that the API server has it
-// and the cache does not.
-func provisionedVolume(
-	ctx context.Context, from kube.Readers, key provision.Key, m ClaimMemory,
-) (pv *corev1.PersistentVolume, unseen bool, err error) {
-	name := client.ObjectKey{Name: provision.VolumeName(key, m.Options)}
-	if m.Pending != nil {
-		name.Name = m.Pending.VolumeName
+// around returns the snapshot with what the claim names and the cache has: the class and the selected
+// node, when the driver has topology.
+func (r Reader) around(ctx context.Context, s provision.Snapshot) (provision.Snapshot, error) {
+	s.Class, s.Node, s.CSINode, s.InTree, s.Untranslated = nil, nil, nil, "", ""
+	if s.Claim == nil {
+		return s, nil
 	}
-	newest, err := kube.ReadOwn(ctx, from.Cached, m.Volumes, name, &corev1.PersistentVolume{})
-	if err != nil {
-		return nil, false, err
-	}
-	pv = newest
-	if provision.NeedsLiveVolume(newest, m.Pending, m.Provisioned) {
-		if pv, err = kube.Get(ctx, from.Live, name, &corev1.PersistentVolume{}); err != nil {
-			return nil, false, err
-		}
-	}
-	unseen = pv != nil && newest == nil
-	pv, err = objects.ToCSI(pv)
-	return pv, unseen, err
-}
-
-// provisioningInputs reads the inputs of the request: the class, the selected node, the source,
-// the namespace and the secret.
-func provisioningInputs(
-	ctx context.Context, from kube.Readers, s provision.Snapshot, m ClaimMemory,
-) (provision.Snapshot, error) {
 	var err error
 	if name := objects.ClaimClass(s.Claim); name != "" {
-		if s.Class, err = kube.Get(
-			ctx, from.Cached, client.ObjectKey{Name: name}, &storagev1.StorageClass{},
-		); err != nil {
+		s.Class, err = kube.Get(ctx, r.Cached, client.ObjectKey{Name: name}, &storagev1.StorageClass{})
+		if err != nil {
 			return s, err
 		}
 		s = provision.Migrated(s)
 	}
-	if s, err = places(ctx, from, s, m); err != nil {
-		return s, err
+	if s.Options.Node.Name != "" {
+		s.Node, s.CSINode, s.Nodes = provision.NodeObjects(s.Options.Node, s.Driver.Name)
+		return s.With(verdict.Ref{What: provision.ReadNodes}), nil
 	}
-	// The objects below are read live: upstream's role may not watch them, and few claims need them.
-	if s.Source, err = sourceOf(ctx, from.Live, s, m.Shared); err != nil {
-		return s, err
+	if node := s.Claim.Annotations[names.AnnSelectedNode]; node != "" && s.Driver.HasTopology {
+		return readNode(ctx, r.Cached, s, node)
 	}
-	live := from.Live
-	if m.Shared != nil {
-		live = m.Shared.Failures(s.Claim, live)
-	}
-	if name := provision.AttributesClassToRead(s); name != "" {
-		if s.Attributes, err = attributesClass(ctx, live, name); err != nil {
+	return s, nil
+}
+
+// readNode returns the snapshot with the Node and the CSINode that it does not have yet.
+func readNode(
+	ctx context.Context, from client.Reader, s provision.Snapshot, name string,
+) (provision.Snapshot, error) {
+	var err error
+	key := client.ObjectKey{Name: name}
+	if s.Node == nil {
+		if s.Node, err = kube.Get(ctx, from, key, &corev1.Node{}); err != nil {
 			return s, err
 		}
 	}
-	if s.Namespace, err = readNamespace(ctx, live, provision.NamespaceToRead(s)); err != nil {
-		return s, err
+	if s.CSINode == nil {
+		s.CSINode, err = kube.Get(ctx, from, key, &storagev1.CSINode{})
 	}
-	s.Secret, err = readSecret(ctx, live, provision.SecretToRead(s))
 	return s, err
 }
 
-// sourceOf reads the source of the claim; the zero value for none.
-func sourceOf(
-	ctx context.Context, live client.Reader, s provision.Snapshot, shared SharedReads,
-) (source.State, error) {
-	ref := provision.SourceToRead(s)
-	if ref.IsNone() {
-		return source.State{}, nil
+// Read returns the snapshot with what a decision asked for.
+func (r Reader) Read(
+	ctx context.Context, s provision.Snapshot, refs []verdict.Ref,
+) (provision.Snapshot, error) {
+	now := s.With(refs...)
+	for _, ref := range refs {
+		var err error
+		if now, err = r.read(ctx, now, ref); err != nil {
+			return s, err
+		}
 	}
-	read := func() (source.State, error) { return sources.ReadFor(ctx, live, ref, s.Key.Namespace) }
-	if shared == nil {
-		return read()
+	return now, nil
+}
+
+func (r Reader) read(ctx context.Context, s provision.Snapshot, ref verdict.Ref) (provision.Snapshot, error) {
+	var err error
+	switch ref.What {
+	case provision.ReadVolume:
+		return r.liveVolume(ctx, s, ref.Name)
+	case provision.ReadClaim:
+		if s.Claim, err = ClaimOf(ctx, r.Live, s.Key); err != nil {
+			return s, err
+		}
+		return r.around(ctx, s)
+	case provision.ReadNode:
+		return readNode(ctx, r.Live, s, ref.Name)
+	case provision.ReadNodes:
+		s.Nodes, err = r.nodes(ctx, s.Driver.Name)
+	case provision.ReadSource, provision.ReadOwnSource:
+		s.Source, s.SourceShared, err = r.source(ctx, s, ref.What == provision.ReadOwnSource)
+	case provision.ReadAttributes:
+		s.Attributes, err = attributesClass(ctx, r.failing(s), ref.Name)
+	case provision.ReadNamespace:
+		s.Namespace, err = readNamespace(ctx, r.failing(s), ref.Name)
+	case provision.ReadSecret:
+		name := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+		s.Secret, err = readSecret(ctx, r.failing(s), name)
+	default:
+		err = fmt.Errorf("no provisioner reads %s; this is a bug of Purser, please report it", ref)
 	}
-	isRefused := func(state source.State) bool {
-		s.Source = state
-		return provision.IsSourceRefused(s)
+	return s, err
+}
+
+// liveVolume returns the snapshot with the live PersistentVolume of the claim.
+func (r Reader) liveVolume(ctx context.Context, s provision.Snapshot, name string) (provision.Snapshot, error) {
+	pv, err := kube.Get(ctx, r.Live, client.ObjectKey{Name: name}, &corev1.PersistentVolume{})
+	if err != nil {
+		return s, err
 	}
-	return shared.Source(ctx, s.Claim, ref, isRefused, read)
+	s.VolumeUnseen = pv != nil && s.Volume == nil
+	s.Volume, err = objects.ToCSI(pv)
+	return s, err
+}
+
+// failing returns the reader of objects for which claims may wait.
+func (r Reader) failing(s provision.Snapshot) client.Reader {
+	if r.Shared == nil {
+		return r.Live
+	}
+	return r.Shared.Failures(s.Claim, r.Live)
+}
+
+// source reads the source of the claim, by a read of its own or by one that claims share.
+func (r Reader) source(
+	ctx context.Context, s provision.Snapshot, own bool,
+) (state source.State, isShared bool, err error) {
+	ref := source.Of(s.Claim)
+	read := func() (source.State, error) { return sources.ReadFor(ctx, r.Live, ref, s.Key.Namespace) }
+	if own || r.Shared == nil {
+		state, err = read()
+		return state, false, err
+	}
+	return r.Shared.Source(ctx, s.Claim, ref, read)
 }
 
 func attributesClass(ctx context.Context, from client.Reader, name string) (provision.AttributesClass, error) {
@@ -223,11 +230,8 @@ func attributesClass(ctx context.Context, from client.Reader, name string) (prov
 	return provision.AttributesClass{}, err
 }
 
-// namespace reads the labels of a namespace; most drivers need none (U-51).
+// readNamespace reads the labels of a namespace; most drivers need none (U-51).
 func readNamespace(ctx context.Context, from client.Reader, name string) (provision.Namespace, error) {
-	if name == "" {
-		return provision.Namespace{}, nil
-	}
 	found, err := kube.Get(ctx, from, client.ObjectKey{Name: name}, &corev1.Namespace{})
 	switch {
 	case apierrors.IsForbidden(err):
@@ -238,11 +242,8 @@ func readNamespace(ctx context.Context, from client.Reader, name string) (provis
 	return provision.Namespace{Access: provision.Readable, Labels: found.Labels}, nil
 }
 
-// secret reads the version of a secret, before anything with an effect is done (C-62).
+// readSecret reads the version of a secret, before anything with an effect is done (C-62).
 func readSecret(ctx context.Context, from client.Reader, ref types.NamespacedName) (provision.Secret, error) {
-	if ref.Name == "" {
-		return provision.Secret{}, nil
-	}
 	version, err := kube.SecretVersion(ctx, from, ref)
 	read, err := SecretAccess(ref, err)
 	read.Version = version
@@ -263,48 +264,13 @@ func SecretAccess(ref types.NamespacedName, err error) (provision.Secret, error)
 	return provision.Secret{}, fmt.Errorf("read secret %q: %w", ref, err)
 }
 
-// places reads the nodes that the request depends on, when the driver has topology.
-func places(
-	ctx context.Context, from kube.Readers, s provision.Snapshot, m ClaimMemory,
-) (provision.Snapshot, error) {
-	if m.Options.Node.Name != "" {
-		s.Node, s.CSINode, s.Nodes = provision.NodeObjects(m.Options.Node, m.Driver.Name)
-		return s, nil
+// nodes returns the nodes on which the driver is registered.
+func (r Reader) nodes(ctx context.Context, driver string) ([]topology.Node, error) {
+	read := func() ([]topology.Node, error) { return registeredNodes(ctx, r.Cached, driver) }
+	if r.Nodes == nil {
+		return read()
 	}
-	if !m.Driver.HasTopology {
-		return s, nil
-	}
-	var err error
-	if node := s.Claim.Annotations[names.AnnSelectedNode]; node != "" {
-		key := client.ObjectKey{Name: node}
-		if s.Node, err = cachedOrLive(ctx, from, key, &corev1.Node{}); err != nil {
-			return s, err
-		}
-		if s.CSINode, err = cachedOrLive(ctx, from, key, &storagev1.CSINode{}); err != nil {
-			return s, err
-		}
-	}
-	if !provision.NeedsNodes(s) {
-		return s, nil
-	}
-	read := func() ([]topology.Node, error) { return registeredNodes(ctx, from.Cached, m.Driver.Name) }
-	if m.Nodes == nil {
-		s.Nodes, err = read()
-		return s, err
-	}
-	s.Nodes, err = m.Nodes(read)
-	return s, err
-}
-
-// cachedOrLive reads an object that the cache does not have from the API server: the scheduler may
-// know a new node before this cache, and the selection of a node that is gone is removed.
-func cachedOrLive[T client.Object](ctx context.Context, from kube.Readers, key client.ObjectKey, into T) (T, error) {
-	var none T
-	found, err := kube.Get(ctx, from.Cached, key, into)
-	if err != nil || any(found) != any(none) {
-		return found, err
-	}
-	return kube.Get(ctx, from.Live, key, into)
+	return r.Nodes(read)
 }
 
 // registeredNodes reads the nodes on which the driver is registered.

@@ -18,6 +18,9 @@ func (c *Controller) observe(_ provision.Key, s provision.Snapshot, end next, to
 	if s.Claim == nil {
 		return
 	}
+	if ref := s.Source.Ref; !ref.IsNone() && !s.SourceShared && provision.IsSourceRefused(s) {
+		c.shared.keep(s.Claim, s.Source)
+	}
 	class, source := "", ""
 	if s.Claim.Spec.StorageClassName != nil {
 		class = *s.Claim.Spec.StorageClassName

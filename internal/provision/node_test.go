@@ -80,7 +80,7 @@ func TestSelectionOfANodeThatIsGone(t *testing.T) {
 		t.Run(tc.row, func(t *testing.T) {
 			r := onNode(t, tc.objects...)
 			if tc.cached != nil {
-				r.Cached = tc.cached(r.Cached)
+				r.Cached = r.Cached.Over(tc.cached(r.api))
 			}
 			r.run(t)
 			if got := r.claim(t).Annotations[names.AnnSelectedNode]; got != tc.left || len(r.driver.created) != tc.created {
@@ -96,7 +96,7 @@ func TestReschedulingIsSeenBeforeTheCacheShowsIt(t *testing.T) {
 	r := onNode(t, theNode(), itsDrivers())
 	r.driver.create = codes.ResourceExhausted
 	cache := &photo{Reader: r.api, claim: r.claim(t)}
-	r.Cached = cache
+	r.Cached = r.Cached.Over(cache)
 	for range 3 {
 		r.run(t)
 		r.clock.Step(10 * time.Minute)

@@ -3,57 +3,18 @@ package provision
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/names"
 	provision "github.com/purser-csi/purser/internal/provision/rules"
-	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
-
-// ownerships is the state of the competition for claims without a selected node, by claim uid.
-type ownerships struct {
-	mu sync.Mutex
-	m  map[types.UID]provision.Ownership
-}
-
-func newOwnerships() *ownerships { return &ownerships{m: map[types.UID]provision.Ownership{}} }
-
-func (o *ownerships) get(uid types.UID) provision.Ownership {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.m[uid]
-}
-
-func (o *ownerships) set(uid types.UID, is provision.Ownership) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.m[uid] = is
-}
-
-func (o *ownerships) forget(uid types.UID) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.m, uid)
-}
-
-// watch removes claims that have a node or a volume, or are deleted (N-5, N-10).
-func (o *ownerships) watch() toolscache.ResourceEventHandler {
-	return reconcile.InformerHandler(func(change reconcile.Change[*corev1.PersistentVolumeClaim]) {
-		claim := change.Object()
-		if change.IsDeleted() || claim.Spec.VolumeName != "" || claim.Annotations[names.AnnSelectedNode] != "" {
-			o.forget(claim.UID)
-		}
-	})
-}
 
 // checkRoom calls GetCapacity until one topology has room (N-6).
 func (c *Controller) checkRoom(ctx context.Context, s provision.Snapshot, check provision.CheckRoom) (next, error) {
@@ -97,7 +58,6 @@ func (c *Controller) ownClaim(ctx context.Context, s provision.Snapshot, own pro
 	case err != nil:
 		return nil, fmt.Errorf("take claim %s for node %s: %w", s.Key, own.Node, err)
 	}
-	c.written.Wrote(changed)
 	return nil, nil
 }
 
@@ -107,7 +67,7 @@ func (c *Controller) gaveBack(uid types.UID) {
 	if c.Options.Node.Name == "" {
 		return
 	}
-	c.owned.set(uid, provision.Ownership{Attempts: c.owned.get(uid).Attempts + 1})
+	c.memory.edit(uid, func(k *known) { k.ownership = provision.Ownership{Attempts: k.ownership.Attempts + 1} })
 }
 
 // isElsewhere reports whether another node is selected for the claim.

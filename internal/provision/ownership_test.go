@@ -116,19 +116,19 @@ func TestLostOwnership(t *testing.T) {
 	r.Writer = racing{r.Writer, func() { r.choose(t, "n2") }}
 	after := r.run(t)
 	r.clock.Step(after)
-	if again := r.run(t); again < 20*time.Second || again > 40*time.Second || r.owned.get(r.key.UID).Attempts != 1 {
-		t.Errorf("N-7: again after %s, %+v", again, r.owned.get(r.key.UID))
+	if again := r.run(t); again < 20*time.Second || again > 40*time.Second || r.memory.get(r.key.UID).ownership.Attempts != 1 {
+		t.Errorf("N-7: again after %s, %+v", again, r.memory.get(r.key.UID).ownership)
 	}
 	r.clock.Step(time.Minute)
 	if r.run(t) != 0 || r.claim(t).Annotations[names.AnnSelectedNode] != "n2" || len(r.driver.created) > 0 {
 		t.Error("N-2: the claim of another node is worked on")
 	}
-	r.owned.watch().OnUpdate(r.claim(t), r.claim(t))
-	if r.owned.get(r.key.UID) != (provision.Ownership{}) {
+	r.memory.watch().OnUpdate(r.claim(t), r.claim(t))
+	if r.memory.get(r.key.UID).ownership != (provision.Ownership{}) {
 		t.Error("N-5: the competition is remembered although a node has the claim")
 	}
 	r.gaveBack(r.key.UID)
-	if r.owned.get(r.key.UID).Attempts != 1 {
+	if r.memory.get(r.key.UID).ownership.Attempts != 1 {
 		t.Error("N-9: a claim that was given back counts like any other")
 	}
 }
@@ -147,7 +147,7 @@ func TestFullNodeGivesTheClaimBack(t *testing.T) {
 // T-31, N-13: no Node and no CSINode is read, and claims of other nodes do not become keys.
 func TestInstanceOfOneNodeReadsNoNodes(t *testing.T) {
 	r := forNode(t)
-	r.Cached, r.Live = nodeless{r.Cached, t}, nodeless{r.Live, t}
+	r.Cached, r.Live = r.Cached.Over(nodeless{r.api, t}), nodeless{r.Live, t}
 	r.choose(t, "n1")
 	r.run(t)
 	if len(r.driver.created) != 1 {

@@ -165,7 +165,7 @@ func TestOwnWritesAreSeenAndNotForEver(t *testing.T) {
 	if err := r.api.Get(t.Context(), client.ObjectKey{Name: "pvc-u"}, written); err != nil {
 		t.Fatal(err)
 	}
-	r.Cached = stale{r.api}
+	r.Cached = r.Cached.Over(stale{r.api})
 	r.run(t)
 	if calls := len(r.driver.created); calls != 1 {
 		t.Errorf("C-117 the cache lags: CreateVolume was called %d times", calls)
@@ -177,7 +177,7 @@ func TestOwnWritesAreSeenAndNotForEver(t *testing.T) {
 	r.forceAway(t)
 	gone := written.DeepCopy()
 	gone.ResourceVersion = "999999"
-	r.Volumes.Handler().OnDelete(gone)
+	r.Cached.Gone(gone)
 	if s, err = r.Gather(t.Context(), r.key); err != nil || s.Volume != nil {
 		t.Errorf("C-117 the watch has seen it go: %v, %v", s.Volume, err)
 	}

@@ -38,6 +38,7 @@ import (
 	provision "github.com/purser-csi/purser/internal/provision/rules"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 const (
@@ -149,9 +150,11 @@ func newRig(t *testing.T, edits ...func(*storagev1.StorageClass)) *rig {
 		},
 	}).Build()
 	measures := telemetry.NewMetrics(r.metrics, r.journal.Len)
+	own := kube.NewOverlay(r.api, r.clock)
+	own.Fed(&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{})
 	r.Controller = New(Config{
 		Calls:  &csirpc.VolumeLocks{},
-		Cached: r.api, Live: r.api, Writer: r.api, Volumes: kube.NewOwnWrites[*corev1.PersistentVolume](), Journal: recorder{r.journal, r},
+		Cached: own, Live: r.api, Writer: own.Recording(r.api), Journal: recorder{r.journal, r},
 		CSI: serve(t, r.driver),
 		Driver: provision.Driver{
 			Name:       driverName,
@@ -197,6 +200,23 @@ func serve(t *testing.T, d *driver) csi.ControllerClient {
 	}
 	t.Cleanup(func() { conn.Close() })
 	return conn.Controller()
+}
+
+// settled is what a run decides on: it is gathered, and then read as the decision asks.
+func (r *rig) settled(t *testing.T) provision.Snapshot {
+	t.Helper()
+	s, err := r.Gather(t.Context(), r.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _, err = verdict.Settle(s, func(s provision.Snapshot) next { return r.Decide(s, r.clock.Now()) },
+		func(s provision.Snapshot, refs []verdict.Ref) (provision.Snapshot, error) {
+			return r.Read(t.Context(), s, refs)
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func (r *rig) run(t *testing.T) time.Duration {

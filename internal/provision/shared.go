@@ -97,49 +97,32 @@ func (r *sharedReads) onChange(changed func(source.Ref)) {
 
 // Source implements [SharedReads].
 func (r *sharedReads) Source(
-	ctx context.Context, claim *corev1.PersistentVolumeClaim, ref source.Ref, isRefused func(source.State) bool,
-	read func() (source.State, error),
-) (source.State, error) {
-	key := sharedSource{ref, ref.Namespace != claim.Namespace}
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, ref source.Ref, read func() (source.State, error),
+) (state source.State, isShared bool, err error) {
 	r.mu.Lock()
-	shared := r.sources[key]
+	shared := r.sources[sharedKey(claim, ref)]
 	r.mu.Unlock()
-	if shared == nil {
-		state, err := read()
-		if err == nil && isRefused(state) {
-			r.keep(key, state)
+	if shared != nil {
+		if err := shared.lock(ctx); err != nil {
+			return source.State{}, false, fmt.Errorf("read %s: %w", ref, err)
 		}
-		return state, err
-	}
-	state, found, err := r.shared(ctx, claim, ref, shared, isRefused, read)
-	if found || err != nil {
-		return state, err
+		if !r.isFresh(shared.at) {
+			defer shared.unlock()
+			state, err := r.refresh(ref, shared, read)
+			return state, false, err
+		}
+		state := shared.state
+		shared.unlock()
+		if r.mayShare(claim) {
+			return state, true, nil
+		}
 	}
 	state, err = read() // those that can go on do not wait for each other
-	if err == nil && isRefused(state) {
-		r.keep(key, state)
-	}
-	return state, err
+	return state, false, err
 }
 
-// shared returns the state that claims share, and refreshes it if it is old; found is false for a
-// claim that needs a read of its own.
-func (r *sharedReads) shared(
-	ctx context.Context, claim *corev1.PersistentVolumeClaim, ref source.Ref, shared *sharedState,
-	isRefused func(source.State) bool, read func() (source.State, error),
-) (state source.State, found bool, err error) {
-	if err := shared.lock(ctx); err != nil {
-		return source.State{}, false, fmt.Errorf("read %s: %w", ref, err)
-	}
-	defer shared.unlock()
-	switch {
-	case !r.isFresh(shared.at):
-		state, err := r.refresh(ref, shared, read)
-		return state, true, err
-	case r.mayShare(claim) && isRefused(shared.state):
-		return shared.state, true, nil
-	}
-	return source.State{}, false, nil
+func sharedKey(claim *corev1.PersistentVolumeClaim, ref source.Ref) sharedSource {
+	return sharedSource{ref, ref.Namespace != claim.Namespace}
 }
 
 // refresh reads the source for all claims that wait for it. The caller holds the lock.
@@ -160,7 +143,9 @@ func (r *sharedReads) refresh(
 	return state, nil
 }
 
-func (r *sharedReads) keep(key sharedSource, state source.State) {
+// keep shares a state that a claim was refused for, which was read for it.
+func (r *sharedReads) keep(claim *corev1.PersistentVolumeClaim, state source.State) {
+	key := sharedKey(claim, state.Ref)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.sources) >= manyShared {

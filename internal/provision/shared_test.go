@@ -130,10 +130,17 @@ func TestChangedSourceIsEnqueued(t *testing.T) {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "crew", CreationTimestamp: metav1.NewTime(clock.Now().Add(-time.Hour))}}
 	version, reads := "1", 0
 	get := func() source.State {
-		state, err := r.Source(t.Context(), claim, ref, func(s source.State) bool { return s.Claim.ResourceVersion < "3" }, func() (source.State, error) {
+		isRefused := func(s source.State) bool { return s.Claim.ResourceVersion < "3" }
+		read := func() (source.State, error) {
 			reads++
 			return source.State{Ref: ref, Claim: &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{ResourceVersion: version}}}, nil
-		})
+		}
+		state, isShared, err := r.Source(t.Context(), claim, ref, read)
+		if err == nil && isShared && !isRefused(state) { // as the decision does
+			state, err = read()
+		} else if !isShared && isRefused(state) {
+			r.keep(claim, state)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

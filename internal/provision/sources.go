@@ -37,7 +37,7 @@ func (noSources) Resolved()                                                     
 // a while.
 func (c *Controller) resolve(ctx context.Context, s provision.Snapshot) error {
 	if s.Pending != nil && provision.GotVolume(s) {
-		c.provisioned.add(s.Key.UID)
+		c.memory.setProvisioned(s.Key.UID)
 	}
 	if err := c.Journal.Resolve(ctx, s.Key.UID); err != nil {
 		return err

@@ -20,27 +20,31 @@ type queue = workqueue.TypedRateLimitingInterface[provision.Key]
 
 // Gather implements reconcile.Task.
 func (c *Controller) Gather(ctx context.Context, key provision.Key) (provision.Snapshot, error) {
+	s := provision.Snapshot{Key: key, Driver: c.Driver, Options: c.Options}
 	if err := c.Journal.Wait(ctx); err != nil {
-		return provision.Snapshot{Key: key, Driver: c.Driver, Options: c.Options}, err
-	}
-	return Gather(ctx, kube.Readers{
-		Cached: c.Cached, Live: secretVersionReader{c.Live, c.secrets, c.Clock},
-	}, key, c.memory(key))
-}
-
-// memory returns this process's own state of a claim.
-func (c *Controller) memory(key provision.Key) ClaimMemory {
-	retry := c.retries.Get(key)
-	m := ClaimMemory{
-		Driver: c.Driver, Options: c.Options, HandedOver: c.HandedOver.Has(key.UID), Ownership: c.owned.get(key.UID),
-		Retry:       provision.RetryState{Failed: retry.Failed, NotBefore: retry.NotBefore, Inputs: retry.Inputs},
-		Provisioned: c.provisioned.has(key.UID), Claims: c.written, Volumes: c.Volumes, Nodes: c.survey.get,
-		Shared: c.shared,
+		return s, err
 	}
 	if pending, ok := c.Journal.Pending(key.UID); ok {
-		m.Pending = &pending
+		s.Pending = &pending
 	}
-	return m
+	known, retry := c.memory.get(key.UID), c.retries.Get(key)
+	s.HandedOver, s.Provisioned, s.Ownership = c.HandedOver.Has(key.UID), known.provisioned, known.ownership
+	s.Retry = provision.RetryState{Failed: retry.Failed, NotBefore: retry.NotBefore, Inputs: retry.Inputs}
+	return c.reader().Gather(ctx, s)
+}
+
+// Read implements reconcile.Reader.
+func (c *Controller) Read(
+	ctx context.Context, s provision.Snapshot, refs []verdict.Ref,
+) (provision.Snapshot, error) {
+	return c.reader().Read(ctx, s, refs)
+}
+
+func (c *Controller) reader() Reader {
+	return Reader{
+		Readers: kube.Readers{Cached: c.Cached, Live: secretVersionReader{c.Live, c.secrets, c.Clock}},
+		Nodes:   c.survey.get, Shared: c.shared,
+	}
 }
 
 // Decide implements reconcile.Task.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/names"
 	provision "github.com/purser-csi/purser/internal/provision/rules"
 	"github.com/purser-csi/purser/internal/topology"
@@ -77,11 +78,7 @@ func TestSurveyIsKept(t *testing.T) {
 		}
 	}
 	zones := func() int {
-		s, err := r.Gather(t.Context(), r.key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(s.Nodes)
+		return len(r.settled(t).Nodes)
 	}
 	if got := zones(); got != 2 {
 		t.Fatalf("%d zones", got)
@@ -140,7 +137,7 @@ func TestChangesOfNodes(t *testing.T) {
 				r.driver.create = codes.FailedPrecondition
 				r.run(t)
 			}
-			r.Cached = indexed(t, r.claim(t))
+			r.Cached = kube.NewOverlay(indexed(t, r.claim(t)), r.clock)
 			q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[provision.Key]())
 			defer q.ShutDown()
 			tc.change(r, q)

@@ -54,7 +54,7 @@ func TestUncachedVolume(t *testing.T) {
 			if r.journal.Len() != 1 {
 				t.Fatalf("%d requests in the journal after the answer was lost", r.journal.Len())
 			}
-			r.Cached = stale{r.api}
+			r.Cached = r.Cached.Over(stale{r.api})
 			meanwhile(t, r)
 			for range 2 { // and once more when nothing is in the journal
 				r.clock.Step(time.Minute)
@@ -170,7 +170,7 @@ func TestStaleCacheOfDeletedObjects(t *testing.T) {
 			r.bind(t, corev1.ClaimBound)
 			old := photo{r.api, r.claim(t), r.volume(t)}
 			still(&old)
-			r.Cached = old
+			r.Cached = r.Cached.Over(old)
 			r.remove(t, r.claim(t))
 			r.forceAway(t)
 			r.clock.Step(time.Minute)
@@ -187,7 +187,7 @@ func TestStaleCacheOfDeletedObjects(t *testing.T) {
 // was before: the second volume is deleted, and no claim gets it.
 func TestSecondVolumeOfAClaimThatIsGone(t *testing.T) {
 	r := newRig(t, withoutSecrets)
-	r.Cached = photo{stale{r.api}, r.claim(t), nil}
+	r.Cached = r.Cached.Over(photo{stale{r.api}, r.claim(t), nil})
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-u", Finalizers: []string{names.FinalizerVolume}}}
 	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: r.key.Namespace, Name: r.key.Name, UID: r.key.UID}
 	pv.Spec.PersistentVolumeReclaimPolicy, pv.Status.Phase = corev1.PersistentVolumeReclaimDelete, corev1.VolumeReleased

@@ -14,6 +14,7 @@ import (
 	"github.com/purser-csi/purser/internal/names"
 	"github.com/purser-csi/purser/internal/objects"
 	source "github.com/purser-csi/purser/internal/sources/rules"
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 // Indexes of unbound claims by the source that they name, and of claims by the finalizer that keeps
@@ -25,47 +26,71 @@ const (
 	Cloned = "true"
 )
 
-// Memory is the state of this process about one source, beyond the API objects.
-type Memory struct {
-	Driver   string
-	Calls    int              // CreateVolume calls in flight
-	Requests []source.Request // the unresolved requests in the journal
+// Reader reads snapshots. Without the functions it reads as a fresh process does.
+type Reader struct {
+	kube.Readers
+	Driver string
 	// Asks reports whether a claim asks for a volume of the driver; nil for each claim.
 	Asks func(*corev1.PersistentVolumeClaim) bool
+	// Known returns the users that this process knows of, without the claims that wait; nil for none.
+	Known func(context.Context, source.Ref) (source.Users, error)
+	// Elsewhere returns the unresolved requests of instances on other nodes; nil for no such instances.
+	Elsewhere func(context.Context) ([]source.Request, error)
 }
 
-// Gather gathers the inputs of the decision about the finalizer of a source. A source that is
-// in use is not read live: each of its users enqueues it once more.
-func Gather(ctx context.Context, from kube.Readers, ref source.Ref, m Memory) (source.Held, error) {
-	h := source.Held{State: source.State{Ref: ref}, Driver: m.Driver}
+// Gather returns a source with its users. The claims come from the cache: one whose CreateVolume call has
+// begun is there, or counts as a call.
+func (r Reader) Gather(ctx context.Context, ref source.Ref) (source.Held, error) {
+	h := source.Held{State: source.State{Ref: ref}, Driver: r.Driver, PerNode: r.Elsewhere != nil}
 	var err error
-	if h.Users, err = ReadUsers(ctx, from.Cached, ref, m); err != nil {
-		return h, err
-	}
-	if h.Users.IsBusy() {
-		if ref.IsClaim() { // for the event, if it is being deleted
-			h.Claim, err = kube.Get(ctx, from.Cached, ref.NamespacedName, &corev1.PersistentVolumeClaim{})
+	if r.Known != nil {
+		if h.Users, err = r.Known(ctx, ref); err != nil {
+			return h, err
 		}
+	}
+	if h.Users.Claims, err = r.claims(ctx, ref); err != nil || !ref.IsClaim() {
 		return h, err
 	}
-	h.State, err = Read(ctx, from.Live, ref)
+	h.Claim, err = kube.Get(ctx, r.Cached, ref.NamespacedName, &corev1.PersistentVolumeClaim{}) // for its event
 	return h, err
 }
 
-// ReadUsers returns the users that keep a source. The claims come from the cache: one whose
-// CreateVolume call has begun is there, or counts as a call.
-func ReadUsers(ctx context.Context, from client.Reader, ref source.Ref, m Memory) (source.Users, error) {
-	u := source.Users{Calls: m.Calls, Requests: m.Requests}
-	var claims corev1.PersistentVolumeClaimList
-	if err := from.List(ctx, &claims, client.MatchingFields{IndexSource: ref.String()}); err != nil {
-		return u, fmt.Errorf("read the claims with the source %s: %w", ref, err)
-	}
-	for i := range claims.Items {
-		if claim := &claims.Items[i]; source.Waits(claim) && (m.Asks == nil || m.Asks(claim)) {
-			u.Claims = append(u.Claims, client.ObjectKeyFromObject(claim).String())
+// Read returns the snapshot with what a decision asked for.
+func (r Reader) Read(ctx context.Context, h source.Held, refs []verdict.Ref) (source.Held, error) {
+	now := h
+	for _, ref := range refs {
+		var err error
+		switch ref.What {
+		case source.ReadSource:
+			now.IsLive = true
+			now.State, err = Read(ctx, r.Live, h.Ref)
+		case source.ReadOthers:
+			now.HasOthers = true
+			now.Others, err = r.Elsewhere(ctx)
+		case source.ReadUsers:
+			now, err = r.Gather(ctx, h.Ref)
+		default:
+			err = fmt.Errorf("the protection of sources cannot read %s; this is a bug of Purser, please report it", ref)
+		}
+		if err != nil {
+			return h, err
 		}
 	}
-	return u, nil
+	return now, nil
+}
+
+// claims returns the claims that wait for a volume from the source.
+func (r Reader) claims(ctx context.Context, ref source.Ref) (waiting []string, err error) {
+	var claims corev1.PersistentVolumeClaimList
+	if err := r.Cached.List(ctx, &claims, client.MatchingFields{IndexSource: ref.String()}); err != nil {
+		return nil, fmt.Errorf("read the claims with the source %s: %w", ref, err)
+	}
+	for i := range claims.Items {
+		if claim := &claims.Items[i]; source.Waits(claim) && (r.Asks == nil || r.Asks(claim)) {
+			waiting = append(waiting, client.ObjectKeyFromObject(claim).String())
+		}
+	}
+	return waiting, nil
 }
 
 // ReadFor gathers the source of a claim in a namespace, with the ReferenceGrants where the source

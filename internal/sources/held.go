@@ -13,7 +13,8 @@ import (
 type held struct {
 	// turn has one element while the finalizer is added or removed. It is a lock that is waited for
 	// no longer than a context lasts, since its holder waits for the API server.
-	turn chan struct{}
+	turn  chan struct{}
+	begun int // calls that used the source, guarded by the mutex of the register
 	// uid and version are those of the object when this process last knew that it has the finalizer;
 	// empty when it does not know.
 	uid     types.UID
@@ -46,7 +47,9 @@ func (r *register) begin(ref source.Ref, claim types.UID) *held {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.calls[claim] = ref
-	return r.of(ref)
+	one := r.of(ref)
+	one.begun++
+	return one
 }
 
 // end returns the source that a claim used.
@@ -58,16 +61,19 @@ func (r *register) end(claim types.UID) (source.Ref, bool) {
 	return ref, ok
 }
 
-// count returns how many calls use a source.
-func (r *register) count(ref source.Ref) (n int) {
+// count returns how many calls use a source, and how many have begun to.
+func (r *register) count(ref source.Ref) (calls, begun int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, used := range r.calls {
 		if used == ref {
-			n++
+			calls++
 		}
 	}
-	return n
+	if one := r.sources[ref]; one != nil {
+		begun = one.begun
+	}
+	return calls, begun
 }
 
 // get returns a source, which is known from now on.

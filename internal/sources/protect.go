@@ -72,31 +72,17 @@ func (c *Controller) Done(claim types.UID) {
 // gone, and then the request alone kept the source.
 func (c *Controller) Resolved() { c.enqueueAll() }
 
-// unprotect removes the finalizer, unless a call or a claim needs the source by now.
+// unprotect removes the finalizer, unless a call has begun that the snapshot does not have. A claim that
+// has come since adds the finalizer again before its call.
 func (c *Controller) unprotect(ctx context.Context, h source.Held) (source.Verdict, error) {
 	one := c.get(h.Ref)
 	if err := one.lock(ctx); err != nil {
 		return nil, fmt.Errorf("remove the finalizer of %s: %w", h.Ref, err)
 	}
 	defer one.unlock()
-	m, err := c.memory(ctx, h.Ref)
-	if err != nil {
-		return nil, err
-	}
-	if h.Users, err = ReadUsers(ctx, c.Cached, h.Ref, m); err != nil {
-		return nil, err
-	}
-	if again := source.Release(h); !isRelease(again) {
-		return again, nil
-	}
-	if c.Elsewhere != nil {
-		requests, err := c.Elsewhere(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if again := source.AfterOthers(h, requests, c.Clock.Now()); again != nil {
-			return again, nil
-		}
+	_, begun := c.count(h.Ref)
+	if other := source.BeforeUnprotect(h, begun); other != nil {
+		return other, nil
 	}
 	// The next leader repeats what it finds in the journal, for which the source must be there. No
 	// request for it is added meanwhile, since that needs the lock.
@@ -104,7 +90,7 @@ func (c *Controller) unprotect(ctx context.Context, h source.Held) (source.Verdi
 		return nil, fmt.Errorf("remove the finalizer of %s: %w", h.Ref, err)
 	}
 	one.uid, one.version = "", ""
-	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		object := newObject(h.Ref)
 		err := c.Live.Get(ctx, h.Ref.NamespacedName, object)
 		if err != nil || object.GetUID() != h.Object().GetUID() ||

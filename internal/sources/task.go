@@ -14,23 +14,33 @@ import (
 
 // Gather implements reconcile.Task.
 func (c *Controller) Gather(ctx context.Context, ref source.Ref) (source.Held, error) {
-	m, err := c.memory(ctx, ref)
-	if err != nil {
-		return source.Held{State: source.State{Ref: ref}, Driver: c.Driver}, err
-	}
-	return Gather(ctx, kube.Readers{Cached: c.Cached, Live: c.Live}, ref, m)
+	return c.reader().Gather(ctx, ref)
 }
 
-// memory counts the calls before it reads the requests: an end of a call that leaves a request is
+// Read implements reconcile.Reader.
+func (c *Controller) Read(ctx context.Context, h source.Held, refs []verdict.Ref) (source.Held, error) {
+	return c.reader().Read(ctx, h, refs)
+}
+
+func (c *Controller) reader() Reader {
+	return Reader{
+		Readers: kube.Readers{Cached: c.Cached, Live: c.Live}, Driver: c.Driver, Asks: c.Asks, Known: c.users,
+		Elsewhere: c.Elsewhere,
+	}
+}
+
+// users counts the calls before it reads the requests: an end of a call that leaves a request is
 // seen by one of the two.
-func (c *Controller) memory(ctx context.Context, ref source.Ref) (m Memory, err error) {
-	m = Memory{Driver: c.Driver, Calls: c.count(ref), Asks: c.Asks}
-	m.Requests, err = c.Requests(ctx)
-	return m, err
+func (c *Controller) users(ctx context.Context, ref source.Ref) (u source.Users, err error) {
+	u.Calls, u.Begun = c.count(ref)
+	u.Requests, err = c.Requests(ctx)
+	return u, err
 }
 
 // Decide implements reconcile.Task.
-func (c *Controller) Decide(h source.Held, _ time.Time) source.Verdict { return source.Release(h) }
+func (c *Controller) Decide(h source.Held, now time.Time) source.Verdict {
+	return source.Release(h, now)
+}
 
 // Apply implements reconcile.Task.
 func (c *Controller) Apply(ctx context.Context, h source.Held, action source.Action) (source.Verdict, error) {
@@ -61,9 +71,4 @@ func (c *Controller) About(ref source.Ref, h source.Held) reconcile.About {
 		about.Object = h.Snapshot
 	}
 	return about
-}
-
-func isRelease(v source.Verdict) bool {
-	_, is := v.(verdict.Do[source.Action])
-	return is
 }

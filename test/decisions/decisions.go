@@ -187,15 +187,22 @@ func (r run) claim(o *corev1.PersistentVolumeClaim) {
 		}, resize.ReadAttributes,
 	})
 	same := provision.Key{NamespacedName: key.NamespacedName, UID: key.UID}
-	made, err := provisioning.Gather(r.ctx, r.from.Readers, same,
-		provisioning.ClaimMemory{
-			Driver: provision.Driver{
-				Name: r.driver, Controller: capabilities, HasTopology: true,
-				Plugin: map[csi.PluginCapability_Service_Type]bool{csi.PluginCapability_Service_CONTROLLER_SERVICE: true},
-			},
-			Options: provision.Options{NamePrefix: "pvc", NameUUIDLength: -1},
-		})
-	note(r, "provision claim", o, provision.Decide(made, r.now), err)
+	reader := provisioning.Reader{Readers: r.from.Readers}
+	made, err := reader.Gather(r.ctx, provision.Snapshot{
+		Key: same, Driver: provision.Driver{
+			Name: r.driver, Controller: capabilities, HasTopology: true,
+			Plugin: map[csi.PluginCapability_Service_Type]bool{csi.PluginCapability_Service_CONTROLLER_SERVICE: true},
+		},
+		Options: provision.Options{NamePrefix: "pvc", NameUUIDLength: -1},
+	})
+	decided(r, "provision claim", o, made, err, decision[provision.Snapshot, provision.Action]{
+		func(s provision.Snapshot) provision.Verdict { return provision.Decide(s, r.now) },
+		func(
+			ctx context.Context, _ client.Reader, s provision.Snapshot, refs []verdict.Ref,
+		) (provision.Snapshot, error) {
+			return reader.Read(ctx, s, refs)
+		},
+	})
 	r.binding("bind claim", o, binding.Key{Claim: key.NamespacedName})
 	r.source(o, source.Ref{Kind: source.KindClaim, NamespacedName: key.NamespacedName})
 }

@@ -1,6 +1,8 @@
 package decisions
 
 import (
+	"context"
+
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -9,6 +11,7 @@ import (
 	snapshotting "github.com/purser-csi/purser/internal/snapshot/rules"
 	"github.com/purser-csi/purser/internal/sources"
 	source "github.com/purser-csi/purser/internal/sources/rules"
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 // snapshot notes what the snapshot-controller decides, and the provisioner about the snapshot as a
@@ -32,6 +35,12 @@ func (r run) content(o *snapshotv1.VolumeSnapshotContent) {
 
 // source notes what the provisioner decides about the finalizer of a claim or a snapshot.
 func (r run) source(o client.Object, ref source.Ref) {
-	h, err := sources.Gather(r.ctx, r.from.Readers, ref, sources.Memory{Driver: r.driver})
-	note(r, "protect source", o, source.Release(h), err)
+	reader := sources.Reader{Readers: r.from.Readers, Driver: r.driver}
+	h, err := reader.Gather(r.ctx, ref)
+	decided(r, "protect source", o, h, err, decision[source.Held, source.Action]{
+		func(h source.Held) source.Verdict { return source.Release(h, r.now) },
+		func(ctx context.Context, _ client.Reader, h source.Held, refs []verdict.Ref) (source.Held, error) {
+			return reader.Read(ctx, h, refs)
+		},
+	})
 }

@@ -37,8 +37,10 @@ type mutant struct {
 	journalConfig func(*journal.Config)
 	handlers      hook // which event handlers are registered
 	hasty         bool // deletes volumes while a previous leader may create them
-	forgets       bool // own writes, as if kube.OwnWrites were not there
-	strangers     bool // the creating and the deleting controllers do not share their volume locks
+	forgets       bool // own writes, as if the overlay had none
+	// reads is where the live reads of the provisioner come from.
+	reads     func(live, cached client.Reader) client.Reader
+	strangers bool // the creating and the deleting controllers do not share their volume locks
 
 	repeats  int           // may do the same in a row; 0 for as it is
 	sayAfter time.Duration // is a wait said; 0 for as it is
@@ -65,23 +67,6 @@ type mutant struct {
 	forceAfter time.Duration // 0 for as it is
 	// writer is in place of the client whose writes the overlay has.
 	writer func(recording, api client.Client, own *kube.Overlay) client.Client
-}
-
-// forgetful drops the recorded own writes at each read from the cache.
-type forgetful struct {
-	client.Reader
-	volumes *kube.OwnWrites[*corev1.PersistentVolume]
-	written func() []string // all that may have been
-}
-
-func (f forgetful) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-	for _, name := range f.written() {
-		own, _, _ := f.volumes.Read(client.ObjectKey{Name: name}, func() (*corev1.PersistentVolume, bool, error) {
-			return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "0"}}, true, nil // older than whatever was written
-		})
-		f.volumes.Forget(own)
-	}
-	return f.Reader.Get(ctx, key, o, opts...)
 }
 
 // mutants must all be caught.
@@ -148,6 +133,7 @@ var mutants = []mutant{
 	{name: "asks the cache where it should ask the API server", by: "watch", client: func(api client.Client, cached client.Reader) client.Client {
 		return staleReads{api, cached}
 	}},
+	{name: "answers a Read of the provisioner from a stale cache", by: "watch", reads: func(_, cached client.Reader) client.Reader { return cached }},
 	{name: "looks in memory alone for others that have the volume", by: "watch", client: func(api client.Client, cached client.Reader) client.Client {
 		return staleLists{api, cached}
 	}},

@@ -248,7 +248,7 @@ type nodeParts struct {
 }
 
 func (w *nodeWorld) wire(ctx context.Context, mgr *fakeManager, driver csi.ControllerClient, have nodeParts) {
-	volumes, locks := kube.NewOwnWrites[*corev1.PersistentVolume](), &csirpc.VolumeLocks{}
+	locks := &csirpc.VolumeLocks{}
 	own := kube.NewOverlay(have.cached, clock.RealClock{})
 	have.writer = own.Recording(have.writer)
 	rpcs := map[csi.ControllerServiceCapability_RPC_Type]bool{csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME: true}
@@ -257,11 +257,12 @@ func (w *nodeWorld) wire(ctx context.Context, mgr *fakeManager, driver csi.Contr
 		Driver: reclaim.Driver{Name: driverName, Controller: rpcs}, Timeout: callTimeout, Settings: settings(4), InFlight: measures.InFlight,
 	})
 	claims := provisioning.New(provisioning.Config{
-		Cached: own, Live: have.live, Writer: have.writer, Volumes: volumes, Journal: have.record, CSI: driver, Calls: locks,
+		Cached: own, Live: have.live, Writer: have.writer, Journal: have.record, CSI: driver, Calls: locks,
 		Driver:  provision.Driver{Name: driverName, Plugin: plugin, Controller: rpcs, HasTopology: !w.schedule.shared},
 		Options: have.options, Sharing: reclaims.Sharing, Timeout: callTimeout, Settings: settings(4), InFlight: measures.InFlight,
 	})
-	if err := errors.Join(follow(ctx, mgr, volumes), claims.AddTo(ctx, mgr), reclaims.AddTo(ctx, mgr)); err != nil {
+	ordered := own.Before(mgr)
+	if err := errors.Join(claims.AddTo(ctx, ordered), reclaims.AddTo(ctx, ordered)); err != nil {
 		panic(err)
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -152,11 +151,7 @@ func (p *process) runProvisioner() {
 		api = m.client(api, p.view)
 	}
 	driver := csi.ControllerClient(gatedDriver{process: p})
-	volumes := kube.NewOwnWrites[*corev1.PersistentVolume]()
 	cached := client.Reader(p.view)
-	if m.forgets {
-		cached = forgetful{cached, volumes, func() []string { return volumeNames(p.world.server) }}
-	}
 	if m.cached != nil {
 		cached = m.cached(cached)
 	}
@@ -176,7 +171,7 @@ func (p *process) runProvisioner() {
 		driver = m.driver(driver, entries)
 	}
 	mgr := m.manager(p.view, api)
-	p.wire(mgr, parts{api: api, cached: cached, driver: driver, volumes: volumes, entries: entries})
+	p.wire(mgr, parts{api: api, cached: cached, driver: driver, entries: entries})
 	go func() { _ = p.view.Start(p.ctx) }()
 	p.parts.Go(func() {
 		if err := record.Start(p.ctx); err != nil && !p.isDead() {
@@ -197,8 +192,8 @@ func (p *process) begin(mgr *fakeManager) {
 type parts struct {
 	api     client.Client
 	cached  client.Reader
+	writer  client.Client // of what is protected
 	driver  csi.ControllerClient
-	volumes *kube.OwnWrites[*corev1.PersistentVolume]
 	entries provisioning.Journal
 }
 
@@ -228,33 +223,29 @@ func (p *process) wire(mgr manager.Manager, have parts) {
 	case m.writer != nil:
 		writer = m.writer(writer, have.api, own)
 	}
+	mgr = own.Before(mgr)
+	live := client.Reader(have.api)
+	if m := p.world.mutant; m.reads != nil {
+		live = m.reads(live, own)
+	}
 	reclaims := reclaiming.New(reclaiming.Config{
 		Cached: own, Live: have.api, Writer: writer, CSI: have.driver, Calls: deleting,
 		Driver: reclaim.Driver{Name: driverName, Controller: controller}, DropProtection: p.queue != nil, Journal: p.world.mutant.waits(have.entries),
 		Timeout: callTimeout, Settings: p.settings(4), InFlight: measures.InFlight,
 	})
 	var claims *provisioning.Controller
+	have.cached, have.writer = own, writer
 	sources := p.protectSources(mgr, have, &claims)
 	claims = provisioning.New(provisioning.Config{
-		Cached: own, Live: have.api, Writer: writer, Volumes: have.volumes, Journal: have.entries, CSI: have.driver, Calls: underWay,
+		Cached: own, Live: live, Writer: writer, Journal: have.entries, CSI: have.driver, Calls: underWay,
 		Driver:  provision.Driver{Name: driverName, Plugin: plugin, Controller: controller, HasTopology: p.world.work.nodes},
 		Options: provision.Options{NamePrefix: "pvc", NameUUIDLength: -1, Identity: fmt.Sprint("process-", p.number)}, HandedOver: p.attend(mgr),
 		Sharing: reclaims.Sharing, Sources: sources,
 		Timeout: callTimeout, Settings: p.settings(4), InFlight: measures.InFlight,
 	})
-	if err := errors.Join(follow(p.ctx, mgr, have.volumes), claims.AddTo(p.ctx, mgr), reclaims.AddTo(p.ctx, mgr)); err != nil {
+	if err := errors.Join(claims.AddTo(p.ctx, mgr), reclaims.AddTo(p.ctx, mgr)); err != nil {
 		panic(err)
 	}
-}
-
-// follow has the watch show the own writes of the controller that provisions.
-func follow(ctx context.Context, mgr manager.Manager, volumes *kube.OwnWrites[*corev1.PersistentVolume]) error {
-	informer, err := mgr.GetCache().GetInformer(ctx, &corev1.PersistentVolume{})
-	if err != nil {
-		return err
-	}
-	_, err = informer.AddEventHandler(volumes.Handler())
-	return err
 }
 
 // settings are those of the controllers of a process.

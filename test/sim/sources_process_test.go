@@ -22,7 +22,7 @@ func (p *process) protectSources(mgr manager.Manager, have parts, claims **provi
 	}
 	m := p.world.mutant
 	cfg := sources.Config{
-		Settings: p.settings(1), Cached: have.cached, Live: have.api, Writer: have.api, Driver: driverName,
+		Settings: p.settings(1), Cached: have.cached, Live: have.api, Writer: have.writer, Driver: driverName,
 		Asks:     func(claim *corev1.PersistentVolumeClaim) bool { return (*claims).Asks(claim) },
 		Requests: func(ctx context.Context) ([]source.Request, error) { return (*claims).SourceRequests(ctx) },
 		Flushed:  func(ctx context.Context) error { return (*claims).Journal.Flushed(ctx) },

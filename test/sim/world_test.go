@@ -238,11 +238,3 @@ func (w *world) deletingVolume(pv *corev1.PersistentVolume) {
 		}
 	}
 }
-
-// volumeNames returns the names of all PersistentVolumes.
-func volumeNames(server *apiserver.Server) (all []string) {
-	for _, pv := range apiserver.Objects(server, &corev1.PersistentVolume{}) {
-		all = append(all, pv.Name)
-	}
-	return all
-}

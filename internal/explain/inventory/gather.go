@@ -143,15 +143,24 @@ func (g gatherer) Provisioning(
 		Name:       driver.Name,
 		Controller: driver.Controller,
 	})...)
-	memory := provisioning.ClaimMemory{Driver: driver, Options: o, HandedOver: true}
-	memory.Nodes = func(read func() ([]topology.Node, error)) ([]topology.Node, error) {
+	nodes := func(read func() ([]topology.Node, error)) ([]topology.Node, error) {
 		if d.nodes == nil {
 			d.nodes = sync.OnceValues(read)
 		}
 		return d.nodes()
 	}
 	return gather(g, d, func(from kube.Readers) (provision.Snapshot, error) {
-		return provisioning.Gather(context.Background(), from, key, memory)
+		reader := provisioning.Reader{Readers: from, Nodes: nodes}
+		s, err := reader.Gather(context.Background(), provision.Snapshot{
+			Key: key, Driver: driver, Options: o, HandedOver: true,
+		})
+		if err != nil {
+			return s, err
+		}
+		return settled(s, func(s provision.Snapshot) provision.Verdict { return provision.Decide(s, g.cluster.Now) },
+			func(s provision.Snapshot, refs []verdict.Ref) (provision.Snapshot, error) {
+				return reader.Read(context.Background(), s, refs)
+			})
 	})
 }
 

@@ -131,7 +131,7 @@ func (c *Cluster) provisionCause(
 			Risk: "none for volumes that exist: they do not read the class again, except for expansion",
 		})
 	case verdict.SecretMissing:
-		secret := provision.SecretToRead(s)
+		secret := provision.ProvisionerSecret(s)
 		f.Cause, f.Actor = Ref{Secret, secret.Namespace, secret.Name}, Administrator
 		f.Evidence = []Evidence{{
 			f.Cause, "metadata.name", "no such secret", "the secret of StorageClass " + s.Class.Name,

@@ -69,9 +69,9 @@ func isKeyless(s Snapshot, claim topology.Claim) bool {
 	return selectedNode(s.Claim) != "" && claim.Selected == nil
 }
 
-// NeedsNodes reports whether the topology requirement depends on nodes other than the selected one,
+// needsNodes reports whether the topology requirement depends on nodes other than the selected one,
 // so that Snapshot.Nodes must be read.
-func NeedsNodes(s Snapshot) bool {
+func needsNodes(s Snapshot) bool {
 	if !s.Driver.HasTopology || s.Claim == nil || s.Class == nil {
 		return false
 	}
@@ -82,5 +82,5 @@ func NeedsNodes(s Snapshot) bool {
 // LacksKeys reports whether the request has no topology requirement although the driver announces
 // topology, because no node has one of its topology keys.
 func LacksKeys(s Snapshot) bool {
-	return NeedsNodes(s) && !topology.HasKeys(s.Nodes)
+	return s.has(verdict.Ref{What: ReadNodes}) && needsNodes(s) && !topology.HasKeys(s.Nodes)
 }

@@ -36,16 +36,6 @@ func checkAttributesCapability(s Snapshot) Verdict {
 	return nil
 }
 
-// AttributesClassToRead returns the name of the VolumeAttributesClass that must be read; empty for
-// none. It is also read before a recorded request is repeated, since the claim may name another
-// class by now.
-func AttributesClassToRead(s Snapshot) string {
-	if passesChecks(s) || s.Pending != nil && wants(s) && checkClass(s) == nil {
-		return attributesClass(s)
-	}
-	return ""
-}
-
 // mutableParameters returns the parameters of the VolumeAttributesClass.
 func mutableParameters(s Snapshot) (map[string]string, *verdict.Finding) {
 	name := attributesClass(s)

@@ -1,7 +1,6 @@
 package provision
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -13,6 +12,7 @@ import (
 	intent "github.com/purser-csi/purser/internal/journal/rules"
 	"github.com/purser-csi/purser/internal/names"
 	"github.com/purser-csi/purser/internal/objects"
+	"github.com/purser-csi/purser/internal/secretref"
 	"github.com/purser-csi/purser/internal/verdict"
 )
 
@@ -21,12 +21,14 @@ type check func(Snapshot) Verdict
 
 // checks are in order: the first verdict is the one that users see (C-10 to C-16, C-50 to C-64).
 var checks = []check{
+	checkCached,
 	checkGone,
 	checkBound,
 	checkOurs,
 	checkExisting,
 	checkDeleting,
 	checkMarkedBound,
+	checkRepeatedInputs,
 	checkPending,
 	checkClass,
 	checkNode,
@@ -35,16 +37,20 @@ var checks = []check{
 	checkCapabilities,
 	checkSourceCapabilities,
 	checkAttributesCapability,
+	checkInputs,
 }
 
 // Decide returns what to do for a claim. now is compared only with the times in the snapshot.
 func Decide(s Snapshot, now time.Time) Verdict {
 	s.now = now
-	v := decide(s)
+	v, made := decide(s)
+	if _, asks := v.(verdict.Read[Action]); asks {
+		return v
+	}
 	if s.Pending != nil && now.Before(s.Pending.CallsEnd) && (mayDelete(s, v) || isRacing(s, v)) {
 		return untilCallsEnd(s)
 	}
-	if _, acts := v.(do); acts && now.Before(s.Retry.NotBefore) && unchanged(s) {
+	if _, acts := v.(do); acts && now.Before(s.Retry.NotBefore) && unchanged(s, made) {
 		return wait{
 			Finding: verdict.Because(verdict.WaitForRetry, "the last attempt failed, the next one is not due yet"),
 			Until:   nextCheck(s, now),
@@ -114,23 +120,32 @@ func nextCheck(s Snapshot, now time.Time) time.Time {
 	return s.Retry.NotBefore
 }
 
-func decide(s Snapshot) Verdict {
+// decide returns the verdict, and the request if one was built for it.
+func decide(s Snapshot) (Verdict, *draft) {
 	for _, c := range checks {
 		if v := c(s); v != nil {
-			return v
+			return v, nil
 		}
 	}
-	entry, finding := newEntry(s)
+	made := newDraft(s)
+	finding := made.finding
 	if finding == nil {
-		finding = cmp.Or(checkNamespace(s), checkSecret(s, entry.Secrets))
+		finding = checkNamespace(s)
+	}
+	if finding == nil {
+		secret := made.entry.Secrets.Of(secretref.Provisioner)
+		if v := askSecret(s, secret); v != nil {
+			return v, made
+		}
+		finding = checkSecret(s, secret)
 	}
 	switch {
 	case finding == nil:
-		return create(s, entry, protect(s)...)
+		return create(s, made.entry, protect(s)...), made
 	case finding.Reason == verdict.NodeTopologyUnknown && (isNodeGone(s) || s.Retry.Failed >= failuresBeforeReschedule):
-		return reschedule(s, *finding)
+		return reschedule(s, *finding), made
 	}
-	return refuse{Finding: *finding, Look: recheckInterval(s)}
+	return refuse{Finding: *finding, Look: recheckInterval(s)}, made
 }
 
 // failuresBeforeReschedule is the number of failed attempts in a row after which a selected node
@@ -153,23 +168,24 @@ func reschedule(s Snapshot, f verdict.Finding, before ...Action) Verdict {
 	}
 }
 
-// newEntry returns the journal entry of a new request, in the order of the checks C-55 to C-63.
-func newEntry(s Snapshot) (intent.Entry, *verdict.Finding) {
-	request, finding := NewRequest(s)
+// draft is the journal entry of a new request, or why there is none. A decision builds it once.
+type draft struct {
+	entry   intent.Entry
+	finding *verdict.Finding // nil for an entry
+}
+
+func newDraft(s Snapshot) *draft {
+	request, secrets, finding := build(s)
 	if finding != nil {
-		return intent.Entry{}, finding
+		return &draft{finding: finding}
 	}
-	secrets, finding := newSecrets(s)
-	if finding != nil {
-		return intent.Entry{}, finding
-	}
-	return intent.Entry{
+	return &draft{entry: intent.Entry{
 		Claim:      s.Key.NamespacedName,
 		UID:        s.Key.UID,
 		VolumeName: request.GetName(),
 		Request:    request,
 		Secrets:    secrets,
-	}, nil
+	}}
 }
 
 // create writes the journal entry before it calls CreateVolume. After a crash, an entry without a

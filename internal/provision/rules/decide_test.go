@@ -115,7 +115,7 @@ func TestDecide(t *testing.T) {
 		{"T-23 nor does the node say where it is", world(firstUse, hasTopology, onNode(map[string]string{"rack": "1"}, driver)), verdict.NodeTopologyUnknown, refuse{}},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
-			got := Decide(tc.s, now)
+			got := settled(tc.s, now)
 			if got.Because().Reason != tc.reason {
 				t.Errorf("reason = %s (%s), want %s", got.Because().Reason, got.Because().Text(), tc.reason)
 			}
@@ -143,7 +143,7 @@ func kind(v Verdict) string {
 // H-1: a request is written to the journal before it is sent, and exactly the written request is
 // sent.
 func TestDecideRecordsBeforeItCreates(t *testing.T) {
-	v, ok := Decide(world(), time.Unix(0, 0)).(do)
+	v, ok := settled(world(), time.Unix(0, 0)).(do)
 	if !ok || len(v.Actions) != 2 {
 		t.Fatalf("want two actions, got %+v", v)
 	}
@@ -163,7 +163,7 @@ func TestDecideRecordsBeforeItCreates(t *testing.T) {
 // C-45, H-7: a repeated request is the recorded one, whatever the world looks like by now.
 func TestDecideRepeatsTheRecordedRequest(t *testing.T) {
 	s := world(pending, func(s *Snapshot) { s.Class.Parameters["tier"] = "tape" })
-	create, ok := Decide(s, time.Unix(0, 0)).(do).Actions[1].(CreateVolume)
+	create, ok := settled(s, time.Unix(0, 0)).(do).Actions[1].(CreateVolume)
 	if !ok || create.Request.GetParameters()["tier"] != "ssd" {
 		t.Errorf("request was made anew: %v", create.Request)
 	}
@@ -202,7 +202,7 @@ func TestDecideRetryState(t *testing.T) {
 	} {
 		t.Run(tc.row, func(t *testing.T) {
 			tc.s.Retry = held
-			if got := Decide(tc.s, now).Because().Reason; got != tc.want {
+			if got := settled(tc.s, now).Because().Reason; got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
 		})
@@ -214,11 +214,11 @@ func TestDecideRetryState(t *testing.T) {
 	repeated := world(pending, func(s *Snapshot) {
 		s.Retry = RetryState{NotBefore: now.Add(time.Minute), Inputs: "of the attempt before it was in the journal"}
 	})
-	if got := Decide(repeated, now).Because().Reason; got != verdict.WaitForRetry {
+	if got := settled(repeated, now).Because().Reason; got != verdict.WaitForRetry {
 		t.Errorf("what is in the journal is repeated as it is, so nothing cuts its delay: got %s", got)
 	}
 	due := world(func(s *Snapshot) { s.Retry = RetryState{NotBefore: now, Inputs: Inputs(world())} })
-	if got := Decide(due, now).Because().Reason; got != verdict.Provisioning {
+	if got := settled(due, now).Because().Reason; got != verdict.Provisioning {
 		t.Errorf("due: got %s", got)
 	}
 }
@@ -341,7 +341,7 @@ func TestRefusalsNameWhatIsWrong(t *testing.T) {
 		{world(func(s *Snapshot) { s.Class.Parameters = map[string]string{"csi.storage.k8s.io/colour": "red"} }), "csi.storage.k8s.io/colour"},
 		{world(func(s *Snapshot) { s.Claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{"Sometimes"} }), `"Sometimes"`},
 	} {
-		if got := Decide(tc.s, time.Time{}).Because().Text(); !strings.Contains(got, tc.want) {
+		if got := settled(tc.s, time.Time{}).Because().Text(); !strings.Contains(got, tc.want) {
 			t.Errorf("%q does not say %q", got, tc.want)
 		}
 	}

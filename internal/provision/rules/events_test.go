@@ -31,7 +31,7 @@ func TestEventsAreUpstreams(t *testing.T) {
 		message string
 	}{
 		{
-			"EV-1 C-22", Decide(world(), time.Time{}).Because(), "Provisioning",
+			"EV-1 C-22", settled(world(), time.Time{}).Because(), "Provisioning",
 			`External provisioner is provisioning volume for claim "crew/logbook"`,
 		},
 		{

@@ -53,10 +53,10 @@ func TestEntryOutlivesTheClaim(t *testing.T) {
 		{"the driver lost the capability", func(s *Snapshot) { s.Driver.Controller = nil }},
 	} {
 		t.Run("C-5 "+tc.row, func(t *testing.T) {
-			if v := Decide(world(tc.edit), time.Time{}); repeats(t, v) {
+			if v := settled(world(tc.edit), time.Time{}); repeats(t, v) {
 				t.Errorf("begun without a record: %+v", v)
 			}
-			if v := Decide(world(tc.edit, pending), time.Time{}); !repeats(t, v) {
+			if v := settled(world(tc.edit, pending), time.Time{}); !repeats(t, v) {
 				t.Errorf("the record was forgotten: %+v", v)
 			}
 		})
@@ -73,7 +73,7 @@ func TestEntryOfThePreviousLeader(t *testing.T) {
 		"bound to another volume": bound,
 		"gone":                    noClaim,
 	} {
-		if v := Decide(world(pending, edit), time.Time{}); !repeats(t, v) {
+		if v := settled(world(pending, edit), time.Time{}); !repeats(t, v) {
 			t.Errorf("%s: %+v", name, v)
 		}
 	}
@@ -85,7 +85,7 @@ func TestFailureBeforeTheCallChangesNothing(t *testing.T) {
 		s.Class.Parameters[names.ParameterProvisionerSecretName], s.Class.Parameters[names.ParameterProvisionerSecretNamespace] = "s", "crew"
 		s.Secret.Access = Missing
 	}
-	if got := shape(Decide(world(missing), time.Time{})); got != "refuse SecretMissing" {
+	if got := shape(settled(world(missing), time.Time{})); got != "refuse SecretMissing" {
 		t.Errorf("C-34 before the record: %s", got)
 	}
 	ref := types.NamespacedName{Namespace: "crew", Name: "s"}
@@ -109,7 +109,7 @@ func TestRegressionsOfUpstream(t *testing.T) {
 		if got := shape(after(codes.DeadlineExceeded)); got != "refuse CreateUncertain" {
 			t.Fatalf("the record does not stay: %s", got)
 		}
-		if !repeats(t, Decide(world(noClaim, pending), now)) {
+		if !repeats(t, settled(world(noClaim, pending), now)) {
 			t.Error("forgotten with the claim")
 		}
 	})
@@ -125,7 +125,7 @@ func TestRegressionsOfUpstream(t *testing.T) {
 		if got := shape(after(codes.ResourceExhausted)); got != "Resolve then refuse CreateExhausted" {
 			t.Fatal(got)
 		}
-		if got := shape(Decide(world(noClaim), now)); got != "nothing ClaimGone" {
+		if got := shape(settled(world(noClaim), now)); got != "nothing ClaimGone" {
 			t.Error(got)
 		}
 	})
@@ -142,7 +142,7 @@ func TestInfeasibleWaits(t *testing.T) {
 	now := time.Unix(1000, 0)
 	slow := RetryState{NotBefore: now.Add(5 * time.Minute), Inputs: Inputs(world())}
 	failed := func(s *Snapshot) { s.Retry = slow }
-	v, ok := Decide(world(failed), now).(wait)
+	v, ok := settled(world(failed), now).(wait)
 	if !ok || v.Reason != verdict.WaitForRetry || !v.Until.Equal(slow.NotBefore) {
 		t.Errorf("C-10: %+v, want to wait until %s", v, slow.NotBefore)
 	}
@@ -150,10 +150,10 @@ func TestInfeasibleWaits(t *testing.T) {
 		t.Error("C-10: waiting has an event")
 	}
 	again := world(failed, func(s *Snapshot) { s.Class.UID = "made again" })
-	if v := Decide(again, now); v.Because().Reason != verdict.Provisioning {
+	if v := settled(again, now); v.Because().Reason != verdict.Provisioning {
 		t.Errorf("C-10 class made again: %+v", v)
 	}
-	if v := Decide(world(failed), slow.NotBefore); v.Because().Reason != verdict.Provisioning {
+	if v := settled(world(failed), slow.NotBefore); v.Because().Reason != verdict.Provisioning {
 		t.Errorf("C-10 when it is due: %+v", v)
 	}
 }
@@ -168,7 +168,7 @@ func TestEventsDoNotShortenTheWait(t *testing.T) {
 		s.Claim.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "other"}}
 	}
 	for _, s := range []Snapshot{world(failed), world(failed, touched), world(failed, pending, touched)} {
-		if v, ok := Decide(s, now).(wait); !ok || !v.Until.Equal(now.Add(time.Hour)) {
+		if v, ok := settled(s, now).(wait); !ok || !v.Until.Equal(now.Add(time.Hour)) {
 			t.Errorf("C-2: %+v", v)
 		}
 	}
@@ -200,10 +200,10 @@ func TestNoRoom(t *testing.T) {
 // annotation before it reads either.
 func TestAlphaSelectedNodeIsNoSelection(t *testing.T) {
 	alpha := annotate(names.AnnAlphaSelectedNode, "n1")
-	if got := shape(Decide(world(firstUse, alpha), time.Time{})); got != "wait WaitForConsumer" {
+	if got := shape(settled(world(firstUse, alpha), time.Time{})); got != "wait WaitForConsumer" {
 		t.Errorf("AN-4 alone: %s", got)
 	}
-	if v := Decide(world(firstUse, alpha, annotate(names.AnnSelectedNode, "n1")), time.Time{}); v.Because().Reason != verdict.Provisioning {
+	if v := settled(world(firstUse, alpha, annotate(names.AnnSelectedNode, "n1")), time.Time{}); v.Because().Reason != verdict.Provisioning {
 		t.Errorf("AN-4 beside AN-3: %+v", v)
 	}
 }
@@ -211,7 +211,7 @@ func TestAlphaSelectedNodeIsNoSelection(t *testing.T) {
 // EV-4: only the driver refuses raw block.
 func TestBlockIsAskedOfEveryDriver(t *testing.T) {
 	block := func(s *Snapshot) { s.Claim.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }
-	v, ok := Decide(world(block), time.Time{}).(do)
+	v, ok := settled(world(block), time.Time{}).(do)
 	if !ok {
 		t.Fatalf("EV-4: %+v", v)
 	}
@@ -306,7 +306,7 @@ func TestVolumeHasNoClaimMetadata(t *testing.T) {
 		}
 	}
 	before := s.Claim.DeepCopy()
-	for v := Decide(s, time.Time{}); ; {
+	for v := settled(s, time.Time{}); ; {
 		d, ok := v.(do)
 		if !ok {
 			break
@@ -334,9 +334,9 @@ func TestUncachedVolumeIsRequeued(t *testing.T) {
 		v    Verdict
 		want bool
 	}{
-		"seen":                        {Decide(world(volumeOf(uid)), now), false},
-		"not seen":                    {Decide(world(volumeOf(uid), uncached), now), true},
-		"not cached and not resolved": {Decide(world(pending, volumeOf(uid), uncached), now).(do).Then, true},
+		"seen":                        {settled(world(volumeOf(uid)), now), false},
+		"not seen":                    {settled(world(volumeOf(uid), uncached), now), true},
+		"not cached and not resolved": {settled(world(pending, volumeOf(uid), uncached), now).(do).Then, true},
 	} {
 		if w, waits := tc.v.(wait); waits != tc.want || waits && w.Until != now.Add(volumeRecheck) {
 			t.Errorf("%s: %+v", name, tc.v)

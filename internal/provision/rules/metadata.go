@@ -2,6 +2,7 @@ package provision
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/purser-csi/purser/internal/names"
 	"github.com/purser-csi/purser/internal/verdict"
@@ -77,15 +78,9 @@ func volumeMetadata(s Snapshot, source MetadataSource, to map[string]string) map
 	return to
 }
 
-// NamespaceToRead returns the namespace whose labels --driver-metadata names; empty for none, or if
-// another check fails first.
-func NamespaceToRead(s Snapshot) string {
-	for _, key := range s.Options.DriverMetadata {
-		if key.Source == NamespaceLabel && passesChecks(s) {
-			return s.Key.Namespace
-		}
-	}
-	return ""
+// readsNamespace reports whether --driver-metadata names labels of the claim's namespace.
+func readsNamespace(o Options) bool {
+	return slices.ContainsFunc(o.DriverMetadata, func(key MetadataKey) bool { return key.Source == NamespaceLabel })
 }
 
 // checkNamespace refuses the claim if the namespace labels for the driver may not be read.
@@ -101,13 +96,4 @@ func checkNamespace(s Snapshot) *verdict.Finding {
 		),
 		Fix: "Give its service account a ClusterRole with apiGroups [\"\"], resources [namespaces], verbs [get]",
 	}
-}
-
-func passesChecks(s Snapshot) bool {
-	for _, c := range checks {
-		if c(s) != nil {
-			return false
-		}
-	}
-	return true
 }

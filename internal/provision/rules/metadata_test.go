@@ -7,7 +7,6 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/google/go-cmp/cmp"
-	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/purser-csi/purser/internal/names"
 	"github.com/purser-csi/purser/internal/verdict"
@@ -69,7 +68,7 @@ func TestDriverMetadataIsBounded(t *testing.T) {
 	if _, finding := NewRequest(long(room)); finding != nil {
 		t.Errorf("%d bytes: %s", room, finding.Text())
 	}
-	refusal := Decide(long(room+1), time.Time{}).Because()
+	refusal := settled(long(room+1), time.Time{}).Because()
 	if refusal.Reason != verdict.ClaimInvalid || !strings.Contains(refusal.Text(), "annotation note") || strings.Contains(refusal.Text(), "xxx") {
 		t.Errorf("%s: %s", refusal.Reason, refusal.Text())
 	}
@@ -78,7 +77,7 @@ func TestDriverMetadataIsBounded(t *testing.T) {
 // A class cannot say in the administrator's name what the claim does not.
 func TestClassCannotSetDriverMetadata(t *testing.T) {
 	s := world(telling(MetadataKey{ClaimLabel, "team"}), func(s *Snapshot) { s.Class.Parameters["purser/label/team"] = "other" })
-	if got := Decide(s, time.Time{}).Because(); got.Reason != verdict.ClassInvalid {
+	if got := settled(s, time.Time{}).Because(); got.Reason != verdict.ClassInvalid {
 		t.Errorf("%s: %s", got.Reason, got.Text())
 	}
 }
@@ -100,30 +99,5 @@ func TestVolumeMetadata(t *testing.T) {
 	}
 	if plain := NewVolume(world(described), CreateVolume{Request: request}, &csi.Volume{VolumeId: "h"}); plain.Labels != nil {
 		t.Errorf("U-52: copied without being asked: %v", plain.Labels)
-	}
-}
-
-// U-51: a namespace is read only if its labels are passed to the driver and the claim is not
-// refused for another reason.
-func TestNamespaceToRead(t *testing.T) {
-	of := telling(MetadataKey{ClaimLabel, "team"}, MetadataKey{NamespaceLabel, "team"})
-	for _, tc := range []struct {
-		row  string
-		s    Snapshot
-		want string
-	}{
-		{"asked for", world(of), "crew"},
-		{"not asked for", world(telling(MetadataKey{ClaimLabel, "team"})), ""},
-		{"the class is missing", world(of, func(s *Snapshot) { s.Class = nil }), ""},
-		{"waits for a consumer", world(of, func(s *Snapshot) {
-			mode := storagev1.VolumeBindingWaitForFirstConsumer
-			s.Class.VolumeBindingMode = &mode
-		}), ""},
-		{"the request is in the journal and unresolved", world(of, pending), ""},
-		{"the claim is gone", world(of, noClaim), ""},
-	} {
-		if got := NamespaceToRead(tc.s); got != tc.want {
-			t.Errorf("%s: %q, want %q", tc.row, got, tc.want)
-		}
 	}
 }

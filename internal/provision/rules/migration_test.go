@@ -30,9 +30,9 @@ func TestMigratedClaim(t *testing.T) {
 	if s.InTree != inEBS || s.Class.Provisioner != ebs {
 		t.Fatalf("M-4: %q, %+v", s.InTree, s.Class)
 	}
-	v, ok := Decide(s, time.Time{}).(do)
+	v, ok := settled(s, time.Time{}).(do)
 	if !ok {
-		t.Fatalf("%+v", Decide(s, time.Time{}))
+		t.Fatalf("%+v", settled(s, time.Time{}))
 	}
 	sent := v.Actions[1].(CreateVolume)
 	if got := sent.Request.GetVolumeCapabilities()[0].GetMount().GetFsType(); got != "xfs" || sent.Request.GetParameters()["type"] != "gp3" {
@@ -80,7 +80,7 @@ func TestFailedTranslationDoesNotLoop(t *testing.T) {
 	s := Migrated(world(migrated))
 	s.Driver.Name, s.InTree = "file.csi.azure.com", "kubernetes.io/azure-file"
 	s.Class.Provisioner = s.Driver.Name
-	entry, finding := newEntry(s)
+	entry, finding := entryOf(s)
 	if finding != nil {
 		t.Fatal(finding)
 	}
@@ -103,7 +103,7 @@ func TestFailedTranslationDoesNotLoop(t *testing.T) {
 func TestUntranslatedClass(t *testing.T) {
 	s := world(migrated)
 	s.Untranslated = "no such zone"
-	if got := Decide(s, time.Time{}).Because(); got.Reason != verdict.ClassInvalid || !strings.Contains(got.Text(), ebs) {
+	if got := settled(s, time.Time{}).Because(); got.Reason != verdict.ClassInvalid || !strings.Contains(got.Text(), ebs) {
 		t.Errorf("%s: %s", got.Reason, got.Text())
 	}
 }

@@ -70,7 +70,7 @@ func TestNode(t *testing.T) {
 		{"H-6 begun here, and another node has it by now", world(onOwnNode, immediate, pending, annotate(names.AnnSelectedNode, "n2")), verdict.Provisioning, "Record CreateVolume"},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
-			got := Decide(tc.s, now)
+			got := settled(tc.s, now)
 			if got.Because().Reason != tc.reason {
 				t.Errorf("reason %s (%s), want %s", got.Because().Reason, got.Because().Text(), tc.reason)
 			}

@@ -55,24 +55,24 @@ func TestFinalErrorAfterUncertainCall(t *testing.T) {
 		{"H-15 bound to another volume", world(slower, bound, refused(1)), "ssd"},
 		{"H-15 C-45 not refused: as it is", world(pending, slower), "ssd"},
 	} {
-		if got := asked(Decide(tc.s, now)); got != tc.want {
+		if got := asked(settled(tc.s, now)); got != tc.want {
 			t.Errorf("%s: asks for %q, want %q", tc.row, got, tc.want)
 		}
 	}
-	if got := shape(Decide(world(refused(1), func(s *Snapshot) { s.Class = nil }), now)); got != "refuse ClassMissing" {
+	if got := shape(settled(world(refused(1), func(s *Snapshot) { s.Class = nil }), now)); got != "refuse ClassMissing" {
 		t.Errorf("H-44 without a class: %s", got)
 	}
 	named := world(refused(1), func(s *Snapshot) { s.Options.NamePrefix = "other"; s.Options.ExtraCreateMetadata = true })
-	create := Decide(named, now).(do).Actions[1].(CreateVolume)
+	create := settled(named, now).(do).Actions[1].(CreateVolume)
 	if create.Request.GetName() != pvName || create.Request.GetParameters()[names.ParameterPVName] != pvName {
 		t.Errorf("H-5: the name was made anew: %s", create.Request)
 	}
 	waits := world(refused(1), func(s *Snapshot) { s.Retry = RetryState{NotBefore: now.Add(time.Minute), Inputs: Inputs(*s)} })
-	if got := Decide(waits, now).Because().Reason; got != verdict.WaitForRetry {
+	if got := settled(waits, now).Because().Reason; got != verdict.WaitForRetry {
 		t.Errorf("H-43: %s, want to wait for the next attempt", got)
 	}
 	slower(&waits)
-	if got := asked(Decide(waits, now)); got != "tape" {
+	if got := asked(settled(waits, now)); got != "tape" {
 		t.Errorf("H-43: a class that was made again does not cut the wait, %q is asked for", got)
 	}
 }
@@ -136,7 +136,7 @@ func TestKnownHandleIsDeleted(t *testing.T) {
 		{"H-1 likewise, and the class is gone", func(s *Snapshot) { volumeWith("h1")(s); s.Class = nil }, "DiscardVolume Resolve then nothing VolumeExists"},
 		{"H-1 likewise, and the claim is bound", func(s *Snapshot) { volumeWith("h1")(s); boundToOurs(corev1.ClaimBound)(s) }, "DiscardVolume Resolve then nothing CleanedUp"},
 	} {
-		v := Decide(world(tc.edit, found), time.Time{})
+		v := settled(world(tc.edit, found), time.Time{})
 		if got := shape(v); got != tc.want {
 			t.Errorf("%s: %s, want %s", tc.row, got, tc.want)
 		}
@@ -236,7 +236,7 @@ func TestUnwantedVolumeRepeatsEachRequest(t *testing.T) {
 		{"wanted, and refused at once: anew, by its class", func(s *Snapshot) { s.Class.Parameters["tier"] = "paper" }, intent.Known{FinalErrors: 1, NoVolume: true}, "paper", ""},
 	} {
 		s := onRecord(tc.known, tc.whyUnwanted)
-		if got := asked(Decide(s, time.Unix(1000, 0))); got != tc.want {
+		if got := asked(settled(s, time.Unix(1000, 0))); got != tc.want {
 			t.Errorf("%s: %q is asked for first, want %q", tc.row, got, tc.want)
 		}
 		for _, code := range []codes.Code{codes.InvalidArgument, codes.NotFound, codes.ResourceExhausted, codes.Internal} {

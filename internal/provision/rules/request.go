@@ -21,44 +21,53 @@ import (
 
 // NewRequest returns the CreateVolume request without secrets, or why it cannot be built.
 func NewRequest(s Snapshot) (*csi.CreateVolumeRequest, *verdict.Finding) {
+	request, _, finding := build(s)
+	return request, finding
+}
+
+// build returns the CreateVolume request without secrets and the references of all secrets, in the order
+// of the checks C-55 to C-63.
+func build(s Snapshot) (*csi.CreateVolumeRequest, secretref.Set, *verdict.Finding) {
+	none := secretref.Set{}
 	if s.Claim.Spec.Selector != nil { // C-55
-		return nil, invalidClaim(
+		return nil, none, invalidClaim(
 			"spec.selector", "a selector", "dynamically provisioned volumes cannot be selected by label; remove it",
 		)
 	}
 	fsType, finding := fsType(s)
 	if finding != nil {
-		return nil, finding
+		return nil, none, finding
 	}
 	capabilities, finding := volumeCapabilities(s, fsType)
 	if finding != nil {
-		return nil, finding
+		return nil, none, finding
 	}
 	bytes, finding := requestedBytes(s)
 	if finding != nil {
-		return nil, finding
+		return nil, none, finding
 	}
 	if finding := checkMinimumSize(s, fsType, bytes); finding != nil {
-		return nil, finding
+		return nil, none, finding
 	}
 	content, finding := contentSource(s)
 	if finding != nil {
-		return nil, finding
+		return nil, none, finding
 	}
 	requirement, finding := accessibility(s)
 	if finding != nil {
-		return nil, finding
+		return nil, none, finding
 	}
-	if _, finding := newSecrets(s); finding != nil { // C-62
-		return nil, finding
+	secrets, finding := newSecrets(s) // C-62
+	if finding != nil {
+		return nil, none, finding
 	}
 	parameters, finding := parameters(s)
 	if finding != nil {
-		return nil, finding
+		return nil, none, finding
 	}
 	mutable, finding := mutableParameters(s)
 	if finding != nil {
-		return nil, finding
+		return nil, none, finding
 	}
 	return &csi.CreateVolumeRequest{
 		Name:                      volumeName(s),
@@ -68,7 +77,7 @@ func NewRequest(s Snapshot) (*csi.CreateVolumeRequest, *verdict.Finding) {
 		VolumeContentSource:       content,
 		AccessibilityRequirements: requirement,
 		MutableParameters:         mutable,
-	}, nil
+	}, secrets, nil
 }
 
 // volumeCapabilities returns one capability per access mode of the claim, in its order.
@@ -180,7 +189,10 @@ func parameters(s Snapshot) (map[string]string, *verdict.Finding) {
 
 // Inputs returns a digest of everything that a request is built from: a change of it ends the
 // backoff (H-43).
-func Inputs(s Snapshot) string {
+func Inputs(s Snapshot) string { return inputs(s, nil) }
+
+// inputs is [Inputs] with the request that the decision has built already; nil for none.
+func inputs(s Snapshot, made *draft) string {
 	if s.Claim == nil {
 		return ""
 	}
@@ -189,12 +201,15 @@ func Inputs(s Snapshot) string {
 	}
 	digest := sha256.New()
 	fmt.Fprint(digest, s.Class.UID, Provisioner(s.Claim), objects.ClaimClass(s.Claim), s.Class.AllowedTopologies)
-	if entry, finding := newEntry(s); finding == nil {
-		raw, _ := proto.MarshalOptions{Deterministic: true}.Marshal(entry.Request)
+	if made == nil {
+		made = newDraft(s)
+	}
+	if made.finding == nil {
+		raw, _ := proto.MarshalOptions{Deterministic: true}.Marshal(made.entry.Request)
 		digest.Write(raw)
-		fmt.Fprint(digest, entry.Secrets.Text(), " ", s.Secret.Access, s.Secret.Version)
+		fmt.Fprint(digest, made.entry.Secrets.Text(), " ", s.Secret.Access, s.Secret.Version)
 	} else {
-		fmt.Fprint(digest, finding.Text())
+		fmt.Fprint(digest, made.finding.Text())
 	}
 	return hex.EncodeToString(digest.Sum(nil)) + edits(s.Claim)
 }

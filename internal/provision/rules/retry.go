@@ -20,10 +20,10 @@ func edits(claim *corev1.PersistentVolumeClaim) string {
 
 // unchanged reports whether the next attempt would be like the last one. An edit of the claim's
 // annotations or labels ends any backoff, as in upstream's queue (C-1, C-3). For a repeated request
-// no other input matters.
-func unchanged(s Snapshot) bool {
+// no other input matters. made is the request that the decision has built already; nil for none.
+func unchanged(s Snapshot, made *draft) bool {
 	if !isRepeated(s) {
-		return s.Retry.Inputs == Inputs(s)
+		return s.Retry.Inputs == inputs(s, made)
 	}
 	_, before, known := strings.Cut(s.Retry.Inputs, editsMark)
 	return s.Claim == nil || !known || editsMark+before == edits(s.Claim)

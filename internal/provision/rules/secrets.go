@@ -22,23 +22,18 @@ func newSecrets(s Snapshot) (secretref.Set, *verdict.Finding) {
 	return set, nil
 }
 
-// SecretToRead returns the provisioner secret if all other checks pass; empty for none. The secrets
-// of other calls are read by the components that make these calls.
-func SecretToRead(s Snapshot) types.NamespacedName {
-	if !passesChecks(s) {
-		return types.NamespacedName{}
-	}
-	entry, finding := newEntry(s)
+// ProvisionerSecret returns the secret that the StorageClass names for CreateVolume; empty for none.
+func ProvisionerSecret(s Snapshot) types.NamespacedName {
+	set, finding := newSecrets(s)
 	if finding != nil {
 		return types.NamespacedName{}
 	}
-	return entry.Secrets.Of(secretref.Provisioner)
+	return set.Of(secretref.Provisioner)
 }
 
 // checkSecret comes after the checks of the request: a missing secret can be created without a
 // change of class or claim.
-func checkSecret(s Snapshot, secrets secretref.Set) *verdict.Finding {
-	ref := secrets.Of(secretref.Provisioner)
+func checkSecret(s Snapshot, ref types.NamespacedName) *verdict.Finding {
 	if ref.Name == "" {
 		return nil
 	}

@@ -64,7 +64,7 @@ func TestDecideSecrets(t *testing.T) {
 		{"H-47 an unresolved call is repeated whatever became of the secret", world(pending, provisionerSecret, access(Missing)), verdict.Provisioning, nil},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
-			got := Decide(tc.s, time.Time{}).Because()
+			got := settled(tc.s, time.Time{}).Because()
 			if got.Reason != tc.reason {
 				t.Errorf("reason = %s (%s), want %s", got.Reason, got.Text(), tc.reason)
 			}
@@ -106,7 +106,7 @@ func TestDecideMinimumSize(t *testing.T) {
 		}), verdict.ClaimInvalid, ""},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
-			got := Decide(tc.s, time.Time{}).Because()
+			got := settled(tc.s, time.Time{}).Because()
 			if got.Reason != tc.reason || !strings.Contains(got.Text(), tc.says) {
 				t.Errorf("got %s (%s), want %s with %q", got.Reason, got.Text(), tc.reason, tc.says)
 			}
@@ -134,7 +134,7 @@ func TestParametersForTheDriver(t *testing.T) {
 
 // what is recorded and what is decided refer to the secret and hold no value.
 func TestDecideCarriesReferences(t *testing.T) {
-	v := Decide(world(provisionerSecret, access(Readable)), time.Time{}).(do)
+	v := settled(world(provisionerSecret, access(Readable)), time.Time{}).(do)
 	create := v.Actions[1].(CreateVolume)
 	want := types.NamespacedName{Namespace: "vault", Name: "s-logbook"}
 	if got := create.Secrets.Of(secretref.Provisioner); got != want {
@@ -143,7 +143,7 @@ func TestDecideCarriesReferences(t *testing.T) {
 	if entry := v.Actions[0].(Record).Entry; entry.Secrets != create.Secrets || entry.Request.GetSecrets() != nil {
 		t.Errorf("record: %+v", entry)
 	}
-	repeated := Decide(world(noClaim, func(s *Snapshot) { e := v.Actions[0].(Record).Entry; s.Pending = &e }), time.Time{}).(do)
+	repeated := settled(world(noClaim, func(s *Snapshot) { e := v.Actions[0].(Record).Entry; s.Pending = &e }), time.Time{}).(do)
 	if got := repeated.Actions[1].(CreateVolume).Secrets; got != create.Secrets {
 		t.Errorf("C-91: repeated with %v", got)
 	}
@@ -154,7 +154,7 @@ func TestNewVolumeSecrets(t *testing.T) {
 		class(names.ParameterNodeStageSecretName, "stage", names.ParameterNodeStageSecretNamespace, "vault"))
 	build := func(s Snapshot) *corev1.PersistentVolume {
 		t.Helper()
-		entry, finding := newEntry(s)
+		entry, finding := entryOf(s)
 		if finding != nil {
 			t.Fatal(finding.Text())
 		}
@@ -202,32 +202,10 @@ func TestNewVolumeSecrets(t *testing.T) {
 
 // O-32: a volume that no claim wants is deleted with the secret for deletion.
 func TestDiscardSecret(t *testing.T) {
-	entry, _ := newEntry(world(provisionerSecret, class(names.OwnParameterDeletionSecretName, "del", names.OwnParameterDeletionSecretNamespace, "vault")))
+	entry := newDraft(world(provisionerSecret, class(names.OwnParameterDeletionSecretName, "del", names.OwnParameterDeletionSecretNamespace, "vault"))).entry
 	v := AfterCreate(world(noClaim), CreateVolume{Request: entry.Request, Secrets: entry.Secrets}, Answer{Volume: &csi.Volume{VolumeId: "h", CapacityBytes: 1 << 30}})
 	if got := v.(do).Actions[0].(DiscardVolume).Secret; got.Name != "del" {
 		t.Errorf("got %s", got)
-	}
-}
-
-func TestSecretToRead(t *testing.T) {
-	for _, tc := range []struct {
-		row  string
-		s    Snapshot
-		want string
-	}{
-		{"R-40 provisioner's", world(provisionerSecret), "vault/s-logbook"},
-		{"R-58 none of the others", world(class(names.ParameterNodeStageSecretName, "s", names.ParameterNodeStageSecretNamespace, "n")), "/"},
-		{"C-15 not while a pod is waited for", world(provisionerSecret, firstUse), "/"},
-		{"C-20 not when the volume exists", world(provisionerSecret, volumeOf(uid)), "/"},
-		{"C-63 not when the class is refused anyway", world(provisionerSecret, class("csi.storage.k8s.io/colour", "red")), "/"},
-		{"H-47 not when the request is in the journal", world(provisionerSecret, pending), "/"},
-		{"C-4 not for a claim that is gone", world(provisionerSecret, noClaim), "/"},
-	} {
-		t.Run(tc.row, func(t *testing.T) {
-			if got := SecretToRead(tc.s).String(); got != tc.want {
-				t.Errorf("got %s, want %s", got, tc.want)
-			}
-		})
 	}
 }
 
@@ -292,7 +270,7 @@ func TestDecideRetryStateSecret(t *testing.T) {
 	} {
 		t.Run(tc.row, func(t *testing.T) {
 			tc.s.Retry = held
-			v := Decide(tc.s, now)
+			v := settled(tc.s, now)
 			if got := v.Because().Reason; got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
@@ -304,7 +282,7 @@ func TestDecideRetryStateSecret(t *testing.T) {
 	slow := func(secrets secretref.Set) time.Duration {
 		return AfterCreate(world(), CreateVolume{Secrets: secrets}, Answer{Failure: &csispec.Failure{Code: codes.InvalidArgument}}).(do).Then.(refuse).Look
 	}
-	entry, _ := newEntry(world(provisionerSecret))
+	entry, _ := entryOf(world(provisionerSecret))
 	if slow(entry.Secrets) != secretRecheck || slow(secretref.Set{}) != 0 {
 		t.Error("only a claim with a secret is looked at while it waits")
 	}

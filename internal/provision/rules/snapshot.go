@@ -46,12 +46,17 @@ type Snapshot struct {
 	VolumeUnseen bool
 	Node         *corev1.Node       // the selected node, when the driver has topology
 	CSINode      *storagev1.CSINode // likewise
-	Nodes        []topology.Node    // with the driver registered, when [NeedsNodes]
-	Secret       Secret             // the provisioner's secret, if [SecretToRead] names one
-	Namespace    Namespace          // the claim's namespace, if [NamespaceToRead] names it
+	Nodes        []topology.Node    // with the driver registered; see [ReadNodes]
+	Secret       Secret             // see [ReadSecret]
+	Namespace    Namespace          // see [ReadNamespace]
 	Pending      *intent.Entry      // the unresolved journal entry of the claim; nil for none
-	Source       source.State       // of the claim, if [SourceToRead] names one
-	Attributes   AttributesClass    // if [AttributesClassToRead] names one
+	Source       source.State       // see [ReadSource]
+	SourceShared bool               // Source was read for another claim
+	Attributes   AttributesClass    // see [ReadAttributes]
+	// Read are the references that decisions asked for and that were read.
+	Read []verdict.Ref
+	// Provisioned says that this process has provisioned a volume for the claim.
+	Provisioned bool
 	// HandedOver says that the binder in this process requested the volume, so that the claim needs
 	// no provisioner annotation.
 	HandedOver bool

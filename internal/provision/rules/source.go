@@ -56,15 +56,6 @@ func checkSourceCapabilities(s Snapshot) Verdict {
 	return nil
 }
 
-// SourceToRead returns the source that must be read before CreateVolume; the zero value for none,
-// or if another check fails first.
-func SourceToRead(s Snapshot) source.Ref {
-	if !passesChecks(s) {
-		return source.Ref{}
-	}
-	return source.Of(s.Claim)
-}
-
 // contentSource returns the content source of the request (C-59).
 func contentSource(s Snapshot) (*csi.VolumeContentSource, *verdict.Finding) {
 	return source.Content(s.Claim, s.Source, sourceRules(s))

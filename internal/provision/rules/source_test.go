@@ -11,7 +11,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	intent "github.com/purser-csi/purser/internal/journal/rules"
 	"github.com/purser-csi/purser/internal/names"
 	source "github.com/purser-csi/purser/internal/sources/rules"
 	"github.com/purser-csi/purser/internal/verdict"
@@ -59,9 +58,9 @@ func volumeSource(id string) *csi.VolumeContentSource {
 // request does not need it once more.
 func TestSourceIsProtectedFirst(t *testing.T) {
 	s := world(cloning)
-	v, ok := Decide(s, time.Time{}).(do)
+	v, ok := settled(s, time.Time{}).(do)
 	if !ok || len(v.Actions) != 3 {
-		t.Fatalf("%+v", Decide(s, time.Time{}))
+		t.Fatalf("%+v", settled(s, time.Time{}))
 	}
 	want := ProtectSource{Ref: s.Source.Ref, UID: "uid of old", Version: "5"}
 	if diff := cmp.Diff(want, v.Actions[0]); diff != "" {
@@ -73,11 +72,11 @@ func TestSourceIsProtectedFirst(t *testing.T) {
 		t.Errorf("%+v", v.Actions)
 	}
 	s.Source.Claim.Finalizers = []string{names.FinalizerCloneSource}
-	if v := Decide(s, time.Time{}).(do); !v.Actions[0].(ProtectSource).Protected {
+	if v := settled(s, time.Time{}).(do); !v.Actions[0].(ProtectSource).Protected {
 		t.Error("the finalizer that is there is not seen")
 	}
 	s.Pending, s.Source = &record.Entry, source.State{}
-	if v := Decide(s, time.Time{}).(do); len(v.Actions) != 2 {
+	if v := settled(s, time.Time{}).(do); len(v.Actions) != 2 {
 		t.Errorf("a repeated request: %+v", v.Actions)
 	}
 }
@@ -118,7 +117,7 @@ func TestSourcesAndAttributesAreChecked(t *testing.T) {
 		{"all is well", world(cloning, gold), verdict.Provisioning, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			v := Decide(tc.s, time.Time{})
+			v := settled(tc.s, time.Time{})
 			if got := v.Because(); got.Reason != tc.want || !strings.Contains(got.Text(), tc.says) {
 				t.Errorf("%s: %s", got.Reason, got.Text())
 			}
@@ -132,7 +131,7 @@ func TestSourcesAndAttributesAreChecked(t *testing.T) {
 // H-26, C-72, P-13: what does not fit is deleted again, and the journal entry stays until it is.
 func TestAnswerIsComparedWithSourceAndAttributes(t *testing.T) {
 	s := world(cloning, gold)
-	entry, finding := newEntry(s)
+	entry, finding := entryOf(s)
 	if finding != nil {
 		t.Fatal(finding)
 	}
@@ -174,30 +173,5 @@ func TestAnswerIsComparedWithSourceAndAttributes(t *testing.T) {
 				t.Error("P-13: the PersistentVolume does not name its class")
 			}
 		})
-	}
-}
-
-// What is read for a claim: nothing for most, and the attributes also before a request is repeated.
-func TestSourceToRead(t *testing.T) {
-	repeated := world(cloning, gold)
-	repeated.Pending = &intent.Entry{VolumeName: pvName, Request: &csi.CreateVolumeRequest{Name: pvName}}
-	for _, tc := range []struct {
-		name              string
-		s                 Snapshot
-		source, attribute string
-	}{
-		{"none", world(), "", ""},
-		{"both", world(cloning, gold), "old", "gold"},
-		{"bound", world(cloning, gold, bound), "", ""},
-		{"repeated", repeated, "", "gold"},
-		{"gone", world(noClaim), "", ""},
-		{"C-54", world(cloning, func(s *Snapshot) { s.Driver.Controller = nil }), "", ""},
-	} {
-		if got := SourceToRead(tc.s); got.Name != tc.source {
-			t.Errorf("%s: source %s", tc.name, got)
-		}
-		if got := AttributesClassToRead(tc.s); got != tc.attribute {
-			t.Errorf("%s: attributes %q", tc.name, got)
-		}
 	}
 }

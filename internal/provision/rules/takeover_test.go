@@ -43,14 +43,14 @@ func TestTakeoverRepeatsAtOnceAndDeletesLater(t *testing.T) {
 		}), verdict.WaitForPreviousLeaderCalls, verdict.Provisioning},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
-			v := Decide(tc.s, now)
+			v := settled(tc.s, now)
 			if got := v.Because().Reason; got != tc.atOnce {
 				t.Errorf("at once: got %s, want %s", got, tc.atOnce)
 			}
 			if waits, ok := v.(wait); ok && !waits.Until.Equal(tc.s.Pending.CallsEnd) {
 				t.Errorf("waits until %s", waits.Until)
 			}
-			if got := Decide(tc.s, tc.s.Pending.CallsEnd).Because().Reason; got != tc.afterwards {
+			if got := settled(tc.s, tc.s.Pending.CallsEnd).Because().Reason; got != tc.afterwards {
 				t.Errorf("when the calls have ended: got %s, want %s", got, tc.afterwards)
 			}
 		})
@@ -91,7 +91,7 @@ func TestAtMostOneRequestIsReplaced(t *testing.T) {
 			olderRequest.Request.Parameters["tier"] = "paper"
 			s.Pending.Replaced, s.Pending.Known = &olderRequest, tc.known
 		})
-		if got := asked(Decide(s, time.Unix(0, 0))); got != tc.want {
+		if got := asked(settled(s, time.Unix(0, 0))); got != tc.want {
 			t.Errorf("%s: asks for %q, want %q", tc.row, got, tc.want)
 		}
 	}
@@ -137,7 +137,7 @@ func TestRecordedHandleIsDeletedAfterTakeover(t *testing.T) {
 		s := world(pending)
 		s.Pending.CallsEnd, s.Pending.Discarding, s.Pending.Known = ends, true, intent.Known{Handle: "h"}
 		tc.edit(&s)
-		if got := shape(Decide(s, tc.now)); got != tc.want {
+		if got := shape(settled(s, tc.now)); got != tc.want {
 			t.Errorf("%s: %s, want %s", tc.row, got, tc.want)
 		}
 	}

@@ -125,10 +125,10 @@ func TestNeedsNodes(t *testing.T) {
 		{"U-32", world(hasTopology, allow("a"), assertive, inZones("a")), true, false},
 		{"C-50 no class", world(hasTopology, defaults, func(s *Snapshot) { s.Class = nil }), false, false},
 	} {
-		if got := NeedsNodes(tc.s); got != tc.needs {
+		if got := needsNodes(tc.s); got != tc.needs {
 			t.Errorf("%s: needs nodes %v, want %v", tc.row, got, tc.needs)
 		}
-		if got := LacksKeys(tc.s); got != tc.lack {
+		if got := LacksKeys(tc.s.With(verdict.Ref{What: ReadNodes})); got != tc.lack {
 			t.Errorf("%s: lacks keys %v, want %v", tc.row, got, tc.lack)
 		}
 	}
@@ -136,11 +136,11 @@ func TestNeedsNodes(t *testing.T) {
 
 // H-8, H-9: the event names the node whose selection is removed. A claim without one is left alone.
 func TestRescheduleNamesTheNode(t *testing.T) {
-	gone := Decide(world(firstUse, hasTopology, defaults, annotate(names.AnnSelectedNode, "n1")), time.Unix(1000, 0))
+	gone := settled(world(firstUse, hasTopology, defaults, annotate(names.AnnSelectedNode, "n1")), time.Unix(1000, 0))
 	if text := gone.Because().Text(); !strings.Contains(text, `"n1"`) || !strings.Contains(text, "is removed") {
 		t.Errorf("H-8: %s", text)
 	}
-	if _, ok := Decide(world(hasTopology, defaults, unlabelled, failed(failuresBeforeReschedule)), time.Unix(1000, 0)).(refuse); !ok {
+	if _, ok := settled(world(hasTopology, defaults, unlabelled, failed(failuresBeforeReschedule)), time.Unix(1000, 0)).(refuse); !ok {
 		t.Error("T-24: a claim without a selected node is given back to the scheduler")
 	}
 }

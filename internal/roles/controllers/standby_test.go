@@ -89,7 +89,6 @@ func standby(ctx context.Context, t *testing.T, server *apiserver.Server) *fakeM
 	own := kube.NewOverlay(v, clock.RealClock{})
 	protecting := protection.Config{Cached: own, Live: api, Writer: api, Settings: settings}
 	record := journal.New(journal.Config{Live: api, Writer: api, Namespace: "kube-system", Name: "j", Holder: "h"})
-	volumes := kube.NewOwnWrites[*corev1.PersistentVolume]()
 	for _, c := range []interface {
 		AddTo(ctx context.Context, mgr manager.Manager) error
 	}{
@@ -98,7 +97,7 @@ func standby(ctx context.Context, t *testing.T, server *apiserver.Server) *fakeM
 		resize.NewExpansion(resize.ExpansionConfig{Cached: own, Writer: api, Settings: settings}),
 		ephemeral.New(ephemeral.Config{Cached: own, Live: api, Writer: api, Settings: settings}),
 		provision.New(provision.Config{
-			Cached: v, Live: api, Writer: api, Volumes: volumes, Journal: record, Driver: rules.Driver{Name: driver}, Settings: settings,
+			Cached: own, Live: api, Writer: api, Journal: record, Driver: rules.Driver{Name: driver}, Settings: settings,
 		}),
 		reclaim.New(reclaim.Config{
 			Cached: own, Live: api, Writer: api, Driver: reclaiming.Driver{Name: driver}, Settings: settings,

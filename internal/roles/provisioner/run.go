@@ -7,11 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-
 	"github.com/purser-csi/purser/internal/handoff"
-	"github.com/purser-csi/purser/internal/kube"
 	provisioning "github.com/purser-csi/purser/internal/provision"
 	provision "github.com/purser-csi/purser/internal/provision/rules"
 	reclaiming "github.com/purser-csi/purser/internal/reclaim"
@@ -79,7 +75,6 @@ type parts struct {
 	journal  counted
 	measures *telemetry.Metrics
 	settings reconcile.Settings // of the controller that is being added
-	volumes  *kube.OwnWrites[*corev1.PersistentVolume]
 	creator  csi.ControllerClient // for CreateVolume; the publisher of capacities observes the answers
 
 	// These are set when they are added.
@@ -97,7 +92,7 @@ func (p *parts) begin(ctx context.Context) (err error) {
 		return err
 	}
 	p.measures = telemetry.NewMetrics(p.Registry, p.journal.Len)
-	p.volumes, p.creator = kube.NewOwnWrites[*corev1.PersistentVolume](), p.Conn.Controller()
+	p.creator = p.Conn.Controller()
 	return nil
 }
 
@@ -126,17 +121,10 @@ func addProvision(ctx context.Context, p *parts) error {
 	if err != nil {
 		return err
 	}
-	informer, err := p.Manager.GetCache().GetInformer(ctx, &corev1.PersistentVolume{}, cache.BlockUntilSynced(false))
-	if err != nil {
-		return err
-	}
-	if _, err := informer.AddEventHandler(p.volumes.Handler()); err != nil {
-		return err
-	}
 	cached, live, _ := p.readers()
 	p.claims = provisioning.New(provisioning.Config{
 		Cached: cached, Live: live, Writer: p.Writer,
-		Volumes: p.volumes, Journal: p.journal, HandedOver: given, Sharing: p.reclaims.Sharing, Sources: p.sources,
+		Journal: p.journal, HandedOver: given, Sharing: p.reclaims.Sharing, Sources: p.sources,
 		CSI: p.creator, Calls: p.role.Locks,
 		Driver: provision.Driver{
 			Name: p.Driver.Name, Plugin: p.Driver.Plugin, Controller: p.Driver.Controller, HasTopology: p.topology(),

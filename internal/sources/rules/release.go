@@ -28,17 +28,33 @@ type Unprotect struct{}
 
 func (Unprotect) action() {}
 
+// What a decision asks for, see [verdict.Ref].
+const (
+	// ReadSource is the source with its volume or content, read live. A source that is in use is not read:
+	// each of its users enqueues it once more.
+	ReadSource = "source"
+	// ReadOthers are the unresolved requests of instances on other nodes, read live.
+	ReadOthers = "requests of other nodes"
+	// ReadUsers is everything anew, because there are users that the snapshot does not have.
+	ReadUsers = "users of the source"
+)
+
 // Held is a source with the users for which its finalizer stays.
 type Held struct {
-	State
-	Driver string
-	Users  Users
+	State          // of a clone, until IsLive, the cached claim alone
+	IsLive    bool // State was read live
+	Driver    string
+	Users     Users
+	PerNode   bool      // instances on other nodes have journals of their own
+	HasOthers bool      // Others was read
+	Others    []Request // the unresolved requests in these journals
 }
 
 // Users are the users of a source. The zero value means none.
 type Users struct {
 	Claims []string // claims that wait for a volume from the source
 	Calls  int      // CreateVolume calls in flight in this process
+	Begun  int      // how many calls this process has begun by then
 	// Requests are the unresolved requests in the journal. The claim of such
 	// a request may be gone.
 	Requests []Request
@@ -59,12 +75,14 @@ func (u Users) IsBusy() bool { return len(u.Claims) > 0 || u.Calls > 0 }
 // Release decides whether the finalizer of a source is removed: when no volume is being made from
 // it and no claim waits for one. All users count. It does not matter whether the source is
 // being deleted. The finalizer of another driver's provisioner stays.
-func Release(h Held) Verdict {
+func Release(h Held, now time.Time) Verdict {
 	object := h.Object()
 	inUse := verdict.Wait[Action]{Finding: h.inUse()}
 	switch {
 	case h.Users.IsBusy(): // whatever the object is like
 		return inUse
+	case !h.IsLive:
+		return h.ask(ReadSource)
 	case h.Unread.Forbidden:
 		return verdict.Refuse[Action]{Finding: *unread(h.State)}
 	case object.GetUID() == "":
@@ -75,6 +93,10 @@ func Release(h Held) Verdict {
 		return idle(verdict.SourceNotOurs, "the finalizer of %s is not of driver %q", h.Ref, h.Driver)
 	case h.user() != "":
 		return inUse
+	case h.PerNode && !h.HasOthers:
+		return h.ask(ReadOthers)
+	case h.withOthers().user() != "":
+		return verdict.Wait[Action]{Finding: h.withOthers().inUse(), Until: now.Add(otherNodes)}
 	}
 	then := idle(verdict.SourceReleased, "%s lost the finalizer %s", h.Ref, h.Ref.Finalizer())
 	return verdict.Do[Action]{Finding: then.Because(), Actions: []Action{Unprotect{}}, Then: then}
@@ -84,19 +106,24 @@ func Release(h Held) Verdict {
 // requests use a source. There is no event when such a request is resolved.
 const otherNodes = 30 * time.Second
 
-// AfterOthers decides again with the unresolved requests of instances on other nodes; nil means
-// that the finalizer can be removed.
-func AfterOthers(h Held, requests []Request, now time.Time) Verdict {
-	h.Users.Requests = append(slices.Clone(h.Users.Requests), requests...)
-	switch v := Release(h).(type) {
-	case verdict.Wait[Action]:
-		v.Until = now.Add(otherNodes)
-		return v
-	case verdict.Do[Action]:
-		return nil
-	default:
-		return v
+// withOthers returns the source with the requests of instances on other nodes among its users.
+func (h Held) withOthers() Held {
+	h.Users.Requests = slices.Concat(h.Users.Requests, h.Others)
+	return h
+}
+
+func (h Held) ask(what string) Verdict {
+	return verdict.MustRead[Action](verdict.Ref{What: what, Namespace: h.Ref.Namespace, Name: h.Ref.Name})
+}
+
+// BeforeUnprotect returns what replaces [Unprotect] while no call can begin; nil for nothing. begun is how
+// many calls this process has begun by now: one that the snapshot does not have may use the source, or may
+// have left a request.
+func BeforeUnprotect(h Held, begun int) Verdict {
+	if begun != h.Users.Begun {
+		return h.ask(ReadUsers)
 	}
+	return nil
 }
 
 func idle(reason verdict.Reason, format string, args ...any) Verdict {

@@ -42,13 +42,13 @@ func TestDeletionOfASourceInUse(t *testing.T) {
 		}},
 		"without a secret": {Users{Requests: []Request{request("", "h")}}, []string{"repeats the call", "remove the finalizer"}},
 	} {
-		h := Held{State: cloned(), Driver: driver, Users: tc.users}
+		h := Held{State: cloned(), IsLive: true, Driver: driver, Users: tc.users}
 		h.Claim.Finalizers = []string{names.FinalizerCloneSource}
-		if got := Release(h).Because().Reason; got != verdict.SourceInUse || verdict.WaitsLong(got) == "" {
+		if got := Release(h, time.Unix(1000, 0)).Because().Reason; got != verdict.SourceInUse || verdict.WaitsLong(got) == "" {
 			t.Errorf("%s, not being deleted: %s", name, got)
 		}
 		h.Claim.DeletionTimestamp = new(metav1.Now())
-		got := Release(h).Because()
+		got := Release(h, time.Unix(1000, 0)).Because()
 		if got.Reason != verdict.SourceDeletionAwaits || verdict.WaitsLong(got.Reason) != "" {
 			t.Errorf("%s: %s", name, got.Reason)
 		}
@@ -62,19 +62,57 @@ func TestDeletionOfASourceInUse(t *testing.T) {
 
 // with an instance for each node, the request of an instance on another node blocks the
 // removal of the finalizer, and the source is requeued.
-func TestAfterOthers(t *testing.T) {
+func TestRequestsOfOtherNodes(t *testing.T) {
 	now := time.Unix(1000, 0)
-	h := Held{State: restored(), Driver: driver}
+	h := Held{State: restored(), IsLive: true, Driver: driver, PerNode: true}
 	h.Snapshot.Finalizers = []string{names.FinalizerRestoreSource}
-	if got := AfterOthers(h, []Request{request("other", "")}, now); got != nil {
+	if got := asked(Release(h, now)); got != ReadOthers {
+		t.Errorf("the requests of other nodes are not read: %q", got)
+	}
+	h.HasOthers, h.Others = true, []Request{request("other", "")}
+	if got, ok := Release(h, now).(verdict.Do[Action]); !ok {
 		t.Errorf("no request of another node has the source: %+v", got)
 	}
-	got, ok := AfterOthers(h, []Request{request("s", "")}, now).(verdict.Wait[Action])
+	h.Others = []Request{request("s", "")}
+	got, ok := Release(h, now).(verdict.Wait[Action])
 	if !ok || got.Reason != verdict.SourceInUse || !got.Until.After(now) {
 		t.Errorf("%+v", got)
 	}
 	if len(h.Users.Requests) > 0 {
 		t.Error("the snapshot is changed")
+	}
+}
+
+// asked returns what a decision asks for; empty for nothing.
+func asked(v Verdict) string {
+	if read, ok := v.(verdict.Read[Action]); ok {
+		return read.Refs[0].What
+	}
+	return ""
+}
+
+// A source in use is not read, another one is decided on by a live read alone.
+func TestSourceIsReadLive(t *testing.T) {
+	now := time.Unix(1000, 0)
+	h := Held{State: cloned(), Driver: driver}
+	h.Claim.Finalizers = nil
+	if got := asked(Release(h, now)); got != ReadSource {
+		t.Errorf("not in use: %q", got)
+	}
+	h.Users.Calls = 1
+	if got := asked(Release(h, now)); got != "" {
+		t.Errorf("in use: %q", got)
+	}
+}
+
+// A call that has begun since the users were counted may use the source, or may have left a request.
+func TestUsersAreReadAgainBeforeTheWrite(t *testing.T) {
+	h := Held{State: cloned(), IsLive: true, Driver: driver, Users: Users{Begun: 3}}
+	if got := BeforeUnprotect(h, 3); got != nil {
+		t.Errorf("no call has begun: %+v", got)
+	}
+	if got := asked(BeforeUnprotect(h, 4)); got != ReadUsers {
+		t.Errorf("a call has begun: %q", got)
 	}
 }
 
@@ -130,13 +168,13 @@ func TestRelease(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.restore != nil {
-				h := Held{State: restored(), Driver: driver}
+				h := Held{State: restored(), IsLive: true, Driver: driver}
 				h.Snapshot.Finalizers = []string{names.FinalizerSnapshotSource, names.FinalizerRestoreSource}
 				tc.restore(&h)
 				checkRelease(t, "restore", h, tc.want)
 			}
 			if tc.clone != nil {
-				h := Held{State: cloned(), Driver: driver}
+				h := Held{State: cloned(), IsLive: true, Driver: driver}
 				h.Claim.Finalizers = []string{names.FinalizerPVCProtection, names.FinalizerCloneSource}
 				tc.clone(&h)
 				checkRelease(t, "clone", h, tc.want)
@@ -147,7 +185,7 @@ func TestRelease(t *testing.T) {
 
 func checkRelease(t *testing.T, kind string, h Held, want verdict.Reason) {
 	t.Helper()
-	v := Release(h)
+	v := Release(h, time.Unix(1000, 0))
 	if v.Because().Reason != want {
 		t.Errorf("%s: %s, want %s", kind, v.Because().Reason, want)
 	}
