@@ -17,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/names"
+	provision "github.com/purser-csi/purser/internal/provision/rules"
 	"github.com/purser-csi/purser/internal/reconcile"
 	source "github.com/purser-csi/purser/internal/sources/rules"
 	"github.com/purser-csi/purser/internal/telemetry"
@@ -88,6 +90,52 @@ func TestSourceOfACallOnAnotherNode(t *testing.T) {
 	unflushed = nil
 	if next, err := attempt(); err != nil || next != nil || isProtected() {
 		t.Errorf("no node has a call: %+v, %v, protected: %v", next, err, isProtected())
+	}
+}
+
+// A call that begins between the decision and the write keeps the finalizer: the users are read again.
+func TestCallThatBeginsBeforeTheWrite(t *testing.T) {
+	ref := source.Ref{Kind: source.KindClaim}
+	ref.Namespace, ref.Name = "crew", "logbook"
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: ref.Namespace, Name: ref.Name, UID: "u", Finalizers: []string{ref.Finalizer()},
+			Annotations: map[string]string{names.AnnStorageProvisioner: "csi.example"},
+		},
+	}
+	builder := fake.NewClientBuilder().WithScheme(kube.NewScheme()).WithObjects(claim)
+	for _, index := range Indexes() {
+		builder.WithIndex(index.Kind, index.Field, index.Values)
+	}
+	api, clock := builder.Build(), clocktesting.NewFakeClock(time.Unix(1000, 0))
+	var c *Controller
+	begins := true
+	c = New(Config{
+		Settings: reconcile.Settings{
+			Clock: clock, Decided: telemetry.NewCounter(prometheus.NewRegistry(), telemetry.MetricDecisions), Events: &recorded{},
+		},
+		Cached: api, Live: api, Writer: api, Driver: "csi.example",
+		Requests: func(context.Context) ([]source.Request, error) { return nil, nil },
+		Flushed:  func(context.Context) error { return nil },
+		Elsewhere: func(ctx context.Context) ([]source.Request, error) { // the last read before the write
+			if !begins {
+				return nil, nil
+			}
+			begins = false
+			return nil, c.Protect(ctx, provision.ProtectSource{Ref: ref, UID: "u", Protected: true}, "of the call")
+		},
+	})
+	isProtected := func() bool {
+		now, err := kube.Get(t.Context(), api, ref.NamespacedName, &corev1.PersistentVolumeClaim{})
+		return err == nil && source.IsProtected(now, ref)
+	}
+	loop := c.Loop()
+	if _, err := loop.Reconcile(t.Context(), ref); err != nil || begins || !isProtected() {
+		t.Errorf("%v, a call has begun: %v, protected: %v", err, !begins, isProtected())
+	}
+	c.Done("of the call")
+	if _, err := loop.Reconcile(t.Context(), ref); err != nil || isProtected() {
+		t.Errorf("%v, protected: %v", err, isProtected())
 	}
 }
 

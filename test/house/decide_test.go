@@ -21,11 +21,7 @@ var stillJudging = map[string][]string{
 	"attacher/in_process.go": {"Decide"},
 	"binder/apply.go":        {"Decide"},
 	"node/gather.go":         {"NeedsAttach"},
-	"provision/gather.go": {
-		"AttributesClassToRead", "IsSourceRefused", "NamespaceToRead", "NeedsLiveClaim", "NeedsLiveClaimWithoutVolume",
-		"NeedsLiveVolume", "NeedsNodes", "SecretToRead", "SourceToRead",
-	},
-	"snapshot/gather.go": {"DecideSnapshot"}, // settles what explain shows
+	"snapshot/gather.go":     {"DecideSnapshot"}, // settles what explain shows
 }
 
 // Gathers call no function of rules that judges, and only the method Decide of a task decides.

@@ -75,7 +75,7 @@ func (f forgetsCreated) Create(ctx context.Context, o client.Object, opts ...cli
 	return f.api.Create(ctx, o, opts...)
 }
 
-// clings has the overlay take creates and patches of a kind for newer than all that the watch shows.
+// clings has the overlay take creates, updates and patches of a kind for newer than all that the watch shows.
 type clings[T client.Object] struct {
 	client.Client
 	own *kube.Overlay
@@ -89,6 +89,11 @@ func (c clings[T]) Create(ctx context.Context, o client.Object, opts ...client.C
 // Patch implements client.Writer.
 func (c clings[T]) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 	return c.laid(o, c.Client.Patch(ctx, o, p, opts...))
+}
+
+// Update implements client.Writer.
+func (c clings[T]) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
+	return c.laid(o, c.Client.Update(ctx, o, opts...))
 }
 
 func (c clings[T]) laid(o client.Object, err error) error {

@@ -130,10 +130,13 @@ var mutants = []mutant{
 	{name: "shows for good what it wrote", writer: func(recording, _ client.Client, own *kube.Overlay) client.Client {
 		return clings[*corev1.PersistentVolume]{recording, own}
 	}},
+	{name: "shows for good a claim whose node it gave back", writer: func(recording, _ client.Client, own *kube.Overlay) client.Client {
+		return clings[*corev1.PersistentVolumeClaim]{recording, own}
+	}},
 	{name: "asks the cache where it should ask the API server", by: "watch", client: func(api client.Client, cached client.Reader) client.Client {
 		return staleReads{api, cached}
 	}},
-	{name: "answers a Read of the provisioner from a stale cache", by: "watch", reads: func(_, cached client.Reader) client.Reader { return cached }},
+	{name: "answers a Read of the provisioner from a stale cache", by: "watch", reads: func(live, cached client.Reader) client.Reader { return staleObjects{live, cached} }},
 	{name: "looks in memory alone for others that have the volume", by: "watch", client: func(api client.Client, cached client.Reader) client.Client {
 		return staleLists{api, cached}
 	}},
@@ -249,6 +252,20 @@ func (s staleReads) Get(ctx context.Context, key client.ObjectKey, o client.Obje
 		return s.Client.Get(ctx, key, o, opts...)
 	}
 	return s.cache.Get(ctx, key, o, opts...)
+}
+
+// staleObjects reads claims and their volumes from the cache in place of the API server.
+type staleObjects struct {
+	client.Reader
+	cache client.Reader
+}
+
+func (s staleObjects) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	switch o.(type) {
+	case *corev1.PersistentVolumeClaim, *corev1.PersistentVolume:
+		return s.cache.Get(ctx, key, o, opts...)
+	}
+	return s.Reader.Get(ctx, key, o, opts...)
 }
 
 // staleLists has the list of all volumes from the cache.
