@@ -20,19 +20,3 @@ func Get[T client.Object](ctx context.Context, from client.Reader, key client.Ob
 	}
 	return into, nil
 }
-
-// ReadOwn returns the newer of the cached object and this process' own write to it; nil if there is
-// neither.
-func ReadOwn[T client.Object](
-	ctx context.Context, cached client.Reader, own *OwnWrites[T], key client.ObjectKey, into T,
-) (T, error) {
-	var none T
-	found, ok, err := own.Read(key, func() (T, bool, error) {
-		object, err := Get(ctx, cached, key, into)
-		return object, err == nil && any(object) != any(none), err
-	})
-	if err != nil || !ok {
-		return none, err
-	}
-	return found, nil
-}

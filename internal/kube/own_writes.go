@@ -4,7 +4,6 @@ import (
 	"maps"
 	"sync"
 
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/objects"
@@ -98,23 +97,6 @@ func (r *OwnWrites[T]) Gone(object T) {
 	}
 }
 
-// Unseen returns the matching entries that the watch cannot have delivered yet. As in
-// [OwnWrites.Read], call it before the cache is read: an entry that is dropped by then is in the
-// cache.
-func (r *OwnWrites[T]) Unseen(match func(T) bool) (all []T) {
-	if r == nil {
-		return nil
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, own := range r.byKey {
-		if objects.IsNewer(own.GetResourceVersion(), r.seen) && match(own) {
-			all = append(all, own)
-		}
-	}
-	return all
-}
-
 // entries returns all own writes that the watch may not have delivered yet.
 func (r *OwnWrites[T]) entries() map[client.ObjectKey]T {
 	r.mu.Lock()
@@ -189,21 +171,4 @@ func (s *shown) note(key client.ObjectKey, version string) {
 	}
 	s.latest[key] = sight{version, s.next}
 	s.next = (s.next + 1) % mostShown
-}
-
-// Handler returns the informer event handler that calls [OwnWrites.Saw] and [OwnWrites.Gone].
-func (r *OwnWrites[T]) Handler() toolscache.ResourceEventHandler {
-	tell := func(in any, note func(T)) {
-		if tombstone, ok := in.(toolscache.DeletedFinalStateUnknown); ok {
-			in = tombstone.Obj
-		}
-		if object, ok := in.(T); ok {
-			note(object)
-		}
-	}
-	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(in any) { tell(in, r.Saw) },
-		UpdateFunc: func(_, in any) { tell(in, r.Saw) },
-		DeleteFunc: func(in any) { tell(in, r.Gone) },
-	}
 }

@@ -27,7 +27,7 @@ func TestOwnWritesWhenTheWatchPassesMeanwhile(t *testing.T) {
 	r.Wrote(volume("a", "10"))
 	got, found, err := r.Read(client.ObjectKey{Name: "a"}, func() (*corev1.PersistentVolume, bool, error) {
 		old := volume("a", "9")
-		r.Handler().OnUpdate(nil, volume("a", "10"))
+		r.Saw(volume("a", "10"))
 		return old, true, nil
 	})
 	if err != nil || !found || got.ResourceVersion != "10" {
@@ -47,7 +47,7 @@ func TestOwnWritesForgetsWhatIsGone(t *testing.T) {
 	for uid, want := range map[types.UID]bool{"1": false, "2": true} {
 		r := NewOwnWrites[*corev1.PersistentVolume]()
 		r.Wrote(of(uid, "10"))
-		r.Handler().OnDelete(toolscache.DeletedFinalStateUnknown{Key: "a", Obj: of("1", "5")})
+		r.Gone(of("1", "5"))
 		if _, found, err := r.Read(client.ObjectKey{Name: "a"}, cached(nil)); err != nil || found != want {
 			t.Errorf("written to %s, and 1 is gone: found %v, %v", uid, found, err)
 		}
@@ -88,7 +88,7 @@ func TestOwnWrites(t *testing.T) {
 				r.Wrote(tc.own)
 			}
 			for _, seen := range tc.events {
-				r.Handler().OnUpdate(nil, seen)
+				r.Saw(seen)
 			}
 			got, found, err := r.Read(key, cached(tc.cached))
 			if err != nil {
@@ -106,7 +106,7 @@ func TestOwnWrites(t *testing.T) {
 
 func TestOwnWritesIgnoresAWriteThatTheWatchHasPassed(t *testing.T) {
 	r := NewOwnWrites[*corev1.PersistentVolume]()
-	r.Handler().OnDelete(toolscache.DeletedFinalStateUnknown{Obj: volume("a", "11")})
+	r.Gone(volume("a", "11"))
 	r.Wrote(volume("a", "10"))
 	if _, found, _ := r.Read(client.ObjectKey{Name: "a"}, cached(nil)); found {
 		t.Error("a deleted object came back")
@@ -118,19 +118,19 @@ func TestOwnWritesForgets(t *testing.T) {
 	r := NewOwnWrites[*corev1.PersistentVolume]()
 	r.Wrote(volume("a", "10"))
 	for range 3 * sweepEvery {
-		r.Handler().OnAdd(volume("b", "11"), false)
+		r.Saw(volume("b", "11"))
 	}
 	if len(r.byKey) != 1 {
 		t.Error("forgotten while a list comes")
 	}
 	for i := range 2 * sweepEvery {
-		r.Handler().OnAdd(volume("b", strconv.Itoa(12+i)), false)
+		r.Saw(volume("b", strconv.Itoa(12+i)))
 	}
 	if len(r.byKey) != 0 {
 		t.Errorf("%d entries are left that no caller asks for", len(r.byKey))
 	}
 	r.Wrote(volume("c", "100000"))
-	r.Handler().OnUpdate(nil, volume("c", "100000"))
+	r.Saw(volume("c", "100000"))
 	if len(r.byKey) != 0 {
 		t.Error("kept although the watch has shown it")
 	}
@@ -142,7 +142,7 @@ func TestOwnWritesKeepsNothingThatWasShown(t *testing.T) {
 	r := NewOwnWrites[*corev1.PersistentVolume]()
 	name := func(i int) string { return strconv.Itoa(i % 300) }
 	for i := range 3000 {
-		r.Handler().OnUpdate(nil, volume(name(i), strconv.Itoa(10+i)))
+		r.Saw(volume(name(i), strconv.Itoa(10+i)))
 		if i >= 200 {
 			r.Wrote(volume(name(i-200), strconv.Itoa(10+i-200)))
 		}
@@ -151,7 +151,7 @@ func TestOwnWritesKeepsNothingThatWasShown(t *testing.T) {
 		t.Errorf("%d entries are left, %d objects are known as shown", len(r.byKey), len(r.shown.latest))
 	}
 	for i := range 2 * mostShown {
-		r.Handler().OnUpdate(nil, volume("n"+strconv.Itoa(i), strconv.Itoa(10000+i)))
+		r.Saw(volume("n"+strconv.Itoa(i), strconv.Itoa(10000+i)))
 	}
 	if len(r.shown.latest) != mostShown || len(r.shown.order) != mostShown {
 		t.Errorf("%d and %d are known as shown, want %d", len(r.shown.latest), len(r.shown.order), mostShown)
@@ -167,7 +167,7 @@ func TestOwnWritesKeepsNothingThatWasShown(t *testing.T) {
 // delivers the written object, of which the cache still has the old state. The write must be read
 // both when its response arrives before the list and when it arrives during the list.
 func TestOwnWritesWhileAListComes(t *testing.T) {
-	list := func(r *OwnWrites[*corev1.PersistentVolume]) { r.Handler().OnUpdate(nil, volume("b", "12")) }
+	list := func(r *OwnWrites[*corev1.PersistentVolume]) { r.Saw(volume("b", "12")) }
 	write := func(r *OwnWrites[*corev1.PersistentVolume]) { r.Wrote(volume("a", "10")) }
 	for name, steps := range map[string][]func(*OwnWrites[*corev1.PersistentVolume]){"before": {write, list}, "amid": {list, write}} {
 		r := NewOwnWrites[*corev1.PersistentVolume]()
@@ -199,24 +199,5 @@ func TestTrim(t *testing.T) {
 	}
 	if got, err := Trim(toolscache.DeletedFinalStateUnknown{}); err != nil || got == nil {
 		t.Errorf("a tombstone became %v, %v", got, err)
-	}
-}
-
-// An entry is unseen until the watch has reached its resourceVersion; from then on the cache has
-// the object, or it is deleted.
-func TestOwnWritesUnseen(t *testing.T) {
-	r := NewOwnWrites[*corev1.PersistentVolume]()
-	r.Wrote(volume("a", "10"))
-	r.Wrote(volume("b", "12"))
-	all := func(*corev1.PersistentVolume) bool { return true }
-	if got := r.Unseen(all); len(got) != 2 {
-		t.Errorf("before the first event: %d", len(got))
-	}
-	r.Saw(volume("other", "11"))
-	if got := r.Unseen(all); len(got) != 1 || got[0].Name != "b" {
-		t.Errorf("the watch is at 11: %v", got)
-	}
-	if got := r.Unseen(func(*corev1.PersistentVolume) bool { return false }); len(got) > 0 {
-		t.Errorf("no match: %v", got)
 	}
 }

@@ -74,7 +74,7 @@ type parts struct {
 
 	journal  counted
 	measures *telemetry.Metrics
-	settings reconcile.Settings // of the controller that is being added
+	settings reconcile.Settings   // of the controller that is being added
 	creator  csi.ControllerClient // for CreateVolume; the publisher of capacities observes the answers
 
 	// These are set when they are added.
