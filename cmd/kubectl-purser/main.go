@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -62,6 +63,9 @@ func command() *cobra.Command {
 	root.AddCommand(explain.New(streams)...)
 	root.AddCommand(mcp.New(streams), cli.VersionCommand(version))
 	root.SetFlagErrorFunc(cli.FlagError)
+	for _, c := range root.Commands() { // the commands are the same as those of purser
+		c.Example = strings.ReplaceAll(c.Example, "  purser ", "  "+root.DisplayName()+" ")
+	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	return root
 }

@@ -24,7 +24,8 @@ func TestCommand(t *testing.T) {
 	var out strings.Builder
 	root.SetOut(&out)
 	root.SetArgs([]string{"explain", "--help"})
-	if err := root.Execute(); err != nil || !strings.Contains(out.String(), "kubectl purser explain [KIND/NAME ...]") {
+	if err := root.Execute(); err != nil || !strings.Contains(out.String(), "kubectl purser explain [KIND/NAME ...]") ||
+		strings.Contains(out.String(), "  purser ") {
 		t.Errorf("%v: %s", err, out.String())
 	}
 	root = command()
