@@ -2,7 +2,7 @@ package csirpc
 
 import (
 	"context"
-	"fmt"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,24 +23,27 @@ type Locks interface {
 
 // CallerConfig is what a [Caller] needs.
 type CallerConfig struct {
-	Slots    int   // calls in flight at once; 0 for no bound beside the number of workers
+	Slots    int   // calls of one RPC in flight at most; 0 for no bound beside the number of workers
 	Locks    Locks // shared by all callers of the driver in this process
 	InFlight *prometheus.GaugeVec
+	Limits   *prometheus.GaugeVec // calls of each RPC that may be in flight now; nil for none
 	// ReadSecret reads the values of a secret from the API server.
 	ReadSecret func(ctx context.Context, ref types.NamespacedName) (map[string]string, error)
 }
 
 // Caller owns the calls of one controller to the driver. Each call goes through [Caller.Do].
 type Caller struct {
-	cfg   CallerConfig
-	slots chan struct{}
+	cfg CallerConfig
+
+	mu    sync.Mutex
+	slots map[string]*slots // by RPC; nil without a bound
 }
 
 // NewCaller returns a caller without calls in flight.
 func NewCaller(cfg CallerConfig) *Caller {
 	c := &Caller{cfg: cfg}
 	if cfg.Slots > 0 {
-		c.slots = make(chan struct{}, cfg.Slots)
+		c.slots = map[string]*slots{}
 	}
 	return c
 }
@@ -134,7 +137,7 @@ func failed(step Step, err error, secrets map[string]string) *Failure {
 // Do makes one call, and returns nil when the driver answered with success. The order of the steps:
 //  1. lock the volume, or fail with the code Aborted;
 //  2. run the check;
-//  3. wait for a slot;
+//  3. wait for a slot, of which there are fewer while the driver is overloaded;
 //  4. read the secret, as late as possible, since values must not be held while the call waits;
 //  5. enter the fence;
 //  6. write the mark, when nothing but the driver can refuse the call any more;
@@ -152,7 +155,7 @@ func (c *Caller) Do(ctx context.Context, call Call) *Failure {
 			return failed(StepCheck, err, nil)
 		}
 	}
-	release, err := c.Slot(ctx)
+	release, err := c.Slot(ctx, call.Method)
 	if err != nil {
 		return failed(StepSlot, err, nil)
 	}
@@ -194,21 +197,46 @@ func (c *Caller) lock(call Call) (end func(), err error) {
 	return c.cfg.Locks.Begin(call.Method, call.Volume, call.Handle)
 }
 
-// Slot waits until one more call may be in flight. release must be called at its end.
-func (c *Caller) Slot(ctx context.Context) (release func(), err error) {
-	if c.slots == nil {
+// Slot waits until one more call of an RPC may be in flight. release must be called at its end.
+func (c *Caller) Slot(ctx context.Context, method string) (release func(), err error) {
+	s := c.slotsOf(method)
+	if s == nil {
 		return func() {}, nil
 	}
-	select {
-	case c.slots <- struct{}{}:
-		return func() { <-c.slots }, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for one of %d calls to the driver to end: %w", cap(c.slots), ctx.Err())
+	if err := s.take(ctx); err != nil {
+		return nil, err
 	}
+	return s.give, nil
+}
+
+// slotsOf returns the slots of an RPC; nil without a bound.
+func (c *Caller) slotsOf(method string) *slots {
+	if c.slots == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.slots[method]
+	if s == nil {
+		var gauge prometheus.Gauge
+		if c.cfg.Limits != nil {
+			gauge = c.cfg.Limits.WithLabelValues(method)
+		}
+		s = newSlots(c.cfg.Slots, gauge)
+		c.slots[method] = s
+	}
+	return s
 }
 
 // Busy returns the number of calls that have a slot.
-func (c *Caller) Busy() int { return len(c.slots) }
+func (c *Caller) Busy() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.slots {
+		n += s.taken()
+	}
+	return n
+}
 
 // secret returns the values for one call. absent reports that the call goes without its secret.
 func (c *Caller) secret(ctx context.Context, call Call) (values map[string]string, absent bool, err error) {
@@ -231,7 +259,12 @@ func (c *Caller) send(ctx context.Context, call Call, secrets map[string]string)
 	if call.Migrated {
 		ctx = markMigrated(ctx)
 	}
-	return call.Send(ctx, secrets)
+	began := time.Now()
+	err := call.Send(ctx, secrets)
+	if s := c.slotsOf(call.Method); s != nil {
+		s.heard(err, time.Since(began), call.Timeout)
+	}
+	return err
 }
 
 // Aborted returns the error of a check that finds another user of the volume. The call is tried

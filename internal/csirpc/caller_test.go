@@ -155,7 +155,7 @@ func TestDoWithoutSecret(t *testing.T) {
 func TestDoWaitsForASlot(t *testing.T) {
 	tr, inFlight := &trace{}, gauge()
 	caller := tr.caller(inFlight)
-	release, err := caller.Slot(t.Context())
+	release, err := caller.Slot(t.Context(), "DeleteVolume")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func TestCallsAreBoundedAndRecordsAreNot(t *testing.T) {
 	r := newRig(t, withoutSecrets)
 	recorded := make(chan struct{})
 	r.Journal = scripted{Memory: r.journal, recorded: recorded}
-	release, err := r.caller.Slot(t.Context())
+	release, err := r.caller.Slot(t.Context(), "CreateVolume")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestCallsAreBoundedAndRecordsAreNot(t *testing.T) {
 	<-recorded
 	impatient, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := r.caller.Slot(impatient); !errors.Is(err, context.Canceled) {
+	if _, err := r.caller.Slot(impatient, "CreateVolume"); !errors.Is(err, context.Canceled) {
 		t.Errorf("another call may begin: %v", err)
 	}
 	select {
