@@ -228,6 +228,13 @@ func (c *Caller) slotsOf(method string) *slots {
 	return s
 }
 
+// IsCrowded reports that as many calls of an RPC wait for a slot as may be in flight. A run that would make
+// one more is better put off than begun, as it would wait longer than its deadline allows.
+func (c *Caller) IsCrowded(method string) bool {
+	s := c.slotsOf(method)
+	return s != nil && s.isCrowded()
+}
+
 // Busy returns the number of calls that have a slot.
 func (c *Caller) Busy() (n int) {
 	c.mu.Lock()

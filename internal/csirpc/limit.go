@@ -96,7 +96,7 @@ func (l *limit) heard(a answer) (moved bool) {
 func (r *round) add(a answer) {
 	r.answers++
 	r.hungers = r.hungers && a.waiting
-	switch a.code {
+	switch a.code { //nolint:exhaustive // other answers say nothing about the load
 	case codes.OK:
 		r.served++
 		r.took += a.took
@@ -126,25 +126,39 @@ func (r *round) queues() bool {
 func (l *limit) decide(r round, last answer) {
 	rate := r.rate(last.at)
 	l.steady++
-	switch t := l.trial; {
+	switch {
 	case r.overloads*10 >= r.answers:
 		l.trial, l.steady = nil, 0
 		l.now = l.afterOverload(r, last.timeout)
-	case t != nil && t.isBetter(l.now, rate):
-		l.trial, l.falling, l.patience = nil, l.now < t.from, 1
-	case t != nil:
-		if l.now < t.from {
-			l.patience = min(2*l.patience, mostSteady)
-		}
-		l.now, l.trial, l.steady, l.falling = t.from, nil, 0, false
+	case l.trial != nil:
+		l.judge(rate)
 	case !r.hungers || r.served == 0: // nothing is learned of a driver that is asked for less
 	case l.now > 1 && l.falling:
 		l.try(max(1, l.now/2), rate)
-	case l.now > 1 && (!l.tried || r.queues() && l.steady > l.patience || l.steady >= mostSteady && l.now == l.most):
+	case l.now > 1 && l.mayNeedLess(r):
 		l.try(max(1, l.now*3/4), rate)
 	case l.now < l.most && l.steady >= tryMore:
 		l.try(min(l.most, l.now+max(1, l.now/2)), rate)
 	}
+}
+
+// judge ends the trial with the rate of its round.
+func (l *limit) judge(rate float64) {
+	t, isLess := l.trial, l.now < l.trial.from
+	l.trial, l.falling = nil, false
+	switch {
+	case t.isBetter(l.now, rate):
+		l.falling, l.patience = isLess, 1
+		return
+	case isLess:
+		l.patience = min(2*l.patience, mostSteady)
+	}
+	l.now, l.steady = t.from, 0
+}
+
+// mayNeedLess reports that the driver should be tried with less.
+func (l *limit) mayNeedLess(r round) bool {
+	return !l.tried || r.queues() && l.steady > l.patience || l.steady >= mostSteady && l.now == l.most
 }
 
 func (l *limit) try(other int, rate float64) {

@@ -49,12 +49,12 @@ func (s *slots) take(ctx context.Context) error {
 	for i, other := range s.waiting {
 		if other == turn {
 			s.waiting = append(s.waiting[:i], s.waiting[i+1:]...)
-			return fmt.Errorf("wait for one of %d calls to the driver to end: %w", most, ctx.Err())
+			return fmt.Errorf("wait for one of the %d calls that the driver gets at once to end: %w", most, ctx.Err())
 		}
 	}
 	s.busy-- // the turn came at the same moment
 	s.next()
-	return fmt.Errorf("wait for one of %d calls to the driver to end: %w", most, ctx.Err())
+	return fmt.Errorf("wait for one of the %d calls that the driver gets at once to end: %w", most, ctx.Err())
 }
 
 // give gives a slot back.
@@ -91,6 +91,14 @@ func (s *slots) tell() {
 	if s.gauge != nil {
 		s.gauge.Set(float64(s.limit.now))
 	}
+}
+
+// isCrowded reports that as many calls wait as may be in flight, so that one more would wait longer than a
+// call takes.
+func (s *slots) isCrowded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.waiting) >= s.limit.now
 }
 
 // taken returns the number of calls that have a slot.

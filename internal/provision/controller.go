@@ -48,6 +48,7 @@ type Config struct {
 	Discard    time.Duration         // of one DeleteVolume; 0 for the same
 	Provisions *telemetry.Operations // nil for none
 	InFlight   *prometheus.GaugeVec
+	CallLimit  *prometheus.GaugeVec // calls that may be in flight; nil for none
 }
 
 // Name is the name of the controller and of its work queue in upstream's metrics (ME-6).
@@ -86,7 +87,8 @@ func New(cfg Config) *Controller {
 	}
 	c.shared = newSharedReads(cfg.Clock)
 	c.caller = csirpc.NewCaller(csirpc.CallerConfig{
-		Slots: max(cfg.Workers, 1), Locks: cfg.Calls, InFlight: cfg.InFlight, ReadSecret: c.readSecret,
+		Slots: max(cfg.Workers, 1), Locks: cfg.Calls, InFlight: cfg.InFlight, Limits: cfg.CallLimit,
+		ReadSecret: c.readSecret,
 	})
 	return c
 }
@@ -133,7 +135,8 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 		return err
 	}
 	return reconcile.Register(mgr, reconcile.Registration[provision.Key]{
-		Name: Name, Workers: runsPerCall * c.Workers, Reconciler: c.Loop(), Sources: append(nodes,
+		Name: Name, Workers: runsPerCall * c.Workers,
+		Reconciler: reconcile.PutOff(c.Loop(), func() bool { return c.caller.IsCrowded("CreateVolume") }), Sources: append(nodes,
 			source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, latest(c.fromClaim)),
 			source.TypedKind(mgr.GetCache(), &storagev1.StorageClass{}, created(c.fromClass, edited)),
 			source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, deleted(c.fromVolume)),

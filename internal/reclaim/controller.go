@@ -46,6 +46,7 @@ type Config struct {
 	Timeout   time.Duration         // of one call to the driver
 	Deletions *telemetry.Operations // nil for none
 	InFlight  *prometheus.GaugeVec
+	CallLimit *prometheus.GaugeVec // calls that may be in flight; nil for none
 }
 
 // Journal returns when CreateVolume calls of a previous leader must have ended.
@@ -85,7 +86,10 @@ func New(cfg Config) *Controller {
 		return c.reader().listVolumes(ctx, into)
 	})
 	c.caller = csirpc.NewCaller(
-		csirpc.CallerConfig{Locks: cfg.Calls, InFlight: cfg.InFlight, ReadSecret: kube.ReadSecret(cfg.Live)},
+		csirpc.CallerConfig{
+			Slots: max(cfg.Workers, 1),
+			Locks: cfg.Calls, InFlight: cfg.InFlight, Limits: cfg.CallLimit, ReadSecret: kube.ReadSecret(cfg.Live),
+		},
 	)
 	return c
 }
@@ -122,6 +126,7 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 		))
 	}
 	return reconcile.Register(mgr, reconcile.Registration[string]{
-		Name: Name, Workers: c.Workers, Reconciler: c.Loop(), Sources: sources,
+		Name: Name, Workers: c.Workers, Sources: sources,
+		Reconciler: reconcile.PutOff(c.Loop(), func() bool { return c.caller.IsCrowded("DeleteVolume") }),
 	})
 }

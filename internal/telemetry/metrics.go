@@ -26,6 +26,12 @@ var (
 		[]string{"method"},
 		"Calls to the CSI driver that are in flight.",
 	}
+	MetricCallLimit = Metric{
+		"purser_csi_calls_limit", "gauge",
+		[]string{"method"},
+		"Calls to the CSI driver that may be in flight now; below the number of worker threads while the driver " +
+			"is overloaded.",
+	}
 	MetricUncertain = Metric{
 		"purser_uncertain_volumes", "gauge", nil,
 		"CreateVolume requests whose outcome is not known yet.",
@@ -95,6 +101,7 @@ func Ours() []Metric {
 	return []Metric{
 		MetricDecisions,
 		MetricInFlight,
+		MetricCallLimit,
 		MetricUncertain,
 		MetricBacklog,
 		MetricJournalBytes,
@@ -122,6 +129,7 @@ func NewCounter(registry prometheus.Registerer, m Metric) *prometheus.CounterVec
 type Metrics struct {
 	Decisions *prometheus.CounterVec
 	InFlight  *prometheus.GaugeVec
+	CallLimit *prometheus.GaugeVec
 }
 
 // NewMetrics registers the metrics. uncertain returns the number of CreateVolume requests whose
@@ -130,6 +138,7 @@ func NewMetrics(registry prometheus.Registerer, uncertain func() int) *Metrics {
 	m := &Metrics{
 		Decisions: NewCounter(registry, MetricDecisions),
 		InFlight:  NewGauge(registry, MetricInFlight),
+		CallLimit: NewGauge(registry, MetricCallLimit),
 	}
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: MetricUncertain.Name, Help: MetricUncertain.Help,

@@ -104,7 +104,7 @@ func (p *parts) reclaimConfig() reclaiming.Config {
 		Writer: p.Writer, Calls: p.role.Locks,
 		Driver:    reclaim.Driver{Name: p.Driver.Name, Controller: p.Driver.Controller},
 		Deletions: telemetry.NewDeletions(p.Registry), Timeout: p.role.deleteTimeout(),
-		InFlight: p.measures.InFlight, Settings: settings,
+		InFlight: p.measures.InFlight, CallLimit: p.measures.CallLimit, Settings: settings,
 	}
 }
 
@@ -132,7 +132,8 @@ func addProvision(ctx context.Context, p *parts) error {
 		},
 		Options: p.role.options(p.Driver.Name), Provisions: telemetry.NewProvisions(p.Registry),
 		Timeout: p.role.createTimeout(), Discard: p.role.deleteTimeout(), InFlight: p.measures.InFlight,
-		Settings: p.settings,
+		CallLimit: p.measures.CallLimit,
+		Settings:  p.settings,
 	})
 	telemetry.NewOldest(p.Registry, p.claims.Oldest)
 	return p.claims.AddTo(ctx, p.Manager)
