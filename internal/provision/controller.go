@@ -136,7 +136,8 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	}
 	return reconcile.Register(mgr, reconcile.Registration[provision.Key]{
 		Name: Name, Workers: runsPerCall * c.Workers,
-		Reconciler: reconcile.PutOff(c.Loop(), func() bool { return c.caller.IsCrowded("CreateVolume") }), Sources: append(nodes,
+		Reconciler: reconcile.PutOff(c.Loop(), func() bool { return c.caller.IsCrowded("CreateVolume") }),
+		Sources: append(nodes,
 			source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, latest(c.fromClaim)),
 			source.TypedKind(mgr.GetCache(), &storagev1.StorageClass{}, created(c.fromClass, edited)),
 			source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, deleted(c.fromVolume)),
