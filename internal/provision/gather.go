@@ -158,7 +158,7 @@ func (r Reader) read(ctx context.Context, s provision.Snapshot, ref verdict.Ref)
 	switch ref.What {
 	case provision.ReadVolume:
 		return r.liveVolume(ctx, s, ref.Name)
-	case provision.ReadClaim:
+	case provision.ReadClaim, provision.ReadClaimToOwn:
 		if s.Claim, err = ClaimOf(ctx, r.Live, s.Key); err != nil {
 			return s, err
 		}

@@ -40,23 +40,14 @@ func (c *Controller) checkRoom(ctx context.Context, s provision.Snapshot, check 
 	return provision.AfterNoRoom(s, c.Clock.Now()), nil
 }
 
-// ownClaim writes the node into the live claim, with a resourceVersion precondition. If several
-// nodes write at once, one succeeds (N-7).
+// ownClaim writes the claim with this node.
 func (c *Controller) ownClaim(ctx context.Context, s provision.Snapshot, own provision.OwnClaim) (next, error) {
-	claim, err := ClaimOf(ctx, c.Live, s.Key)
-	if err != nil || claim == nil {
-		return nil, err
-	}
-	changed, ok := provision.WithNode(claim, own.Node)
-	if !ok {
-		return provision.AfterOwned(claim.Annotations[names.AnnSelectedNode]), nil
-	}
-	err = c.Writer.Update(ctx, changed)
+	err := c.Writer.Update(ctx, own.Claim.DeepCopy())
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return provision.AfterLost(s, c.Clock.Now()), nil
 	case err != nil:
-		return nil, fmt.Errorf("take claim %s for node %s: %w", s.Key, own.Node, err)
+		return nil, fmt.Errorf("take claim %s for node %s: %w", s.Key, c.Options.Node.Name, err)
 	}
 	return nil, nil
 }

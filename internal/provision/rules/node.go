@@ -44,9 +44,10 @@ type (
 		Bytes    int64
 		Requests []*csi.GetCapacityRequest
 	}
-	// OwnClaim writes this node as the claim's selected node, with a resourceVersion precondition
-	// (N-7). On a conflict, [AfterLost] says what follows.
-	OwnClaim struct{ Node string }
+	// OwnClaim writes the claim, which has this node as its selected node, with a resourceVersion
+	// precondition (N-7). If several nodes write at once, one succeeds; [AfterLost] says what follows for
+	// the others.
+	OwnClaim struct{ Claim *corev1.PersistentVolumeClaim }
 )
 
 func (Compete) action()   {}
@@ -74,7 +75,8 @@ func checkNode(s Snapshot) Verdict {
 	return compete(s)
 }
 
-// compete takes the claim after a random delay, so that not all nodes write at once (N-5).
+// compete takes the claim after a random delay, so that not all nodes write at once (N-5). The claim is
+// read live once there is room for its volume, since it is written as it was read.
 func compete(s Snapshot) Verdict {
 	switch o := s.Ownership; {
 	case o.Due.IsZero():
@@ -83,11 +85,16 @@ func compete(s Snapshot) Verdict {
 		return wait{Finding: competing(o.Due), Until: o.Due}
 	}
 	owned := verdict.Because(verdict.ClaimOwned, "node %q takes the claim, which no node has", s.Options.Node.Name)
-	actions := []Action{OwnClaim{s.Options.Node.Name}}
-	if room, ok := roomToCheck(s); ok {
-		actions = []Action{room, actions[0]}
+	live := verdict.Ref{What: ReadClaimToOwn}
+	if s.has(live) {
+		own := OwnClaim{withNode(s.Claim, s.Options.Node.Name)}
+		return do{Finding: owned, Actions: []Action{own}, Then: nothing{Finding: owned}}
 	}
-	return do{Finding: owned, Actions: actions, Then: nothing{Finding: owned}}
+	read := verdict.Read[Action]{Finding: owned, Refs: []verdict.Ref{live}}
+	if room, ok := roomToCheck(s); ok {
+		return do{Finding: owned, Actions: []Action{room}, Then: read}
+	}
+	return read
 }
 
 // competeLater waits before the next attempt to take the claim.
@@ -157,33 +164,18 @@ func AfterLost(s Snapshot, now time.Time) Verdict {
 	return competeLater(s, now, s.Ownership.Attempts+1)
 }
 
-// AfterOwned returns what follows when the claim names another node.
-func AfterOwned(node string) Verdict {
-	return idle(verdict.ClaimElsewhere, fmt.Sprintf("the claim is for node %q", node))
-}
-
-// WithNode returns the live claim now with a selected node. ok is false if it has one already, has
-// a volume, or is terminating.
-func WithNode(now *corev1.PersistentVolumeClaim, node string) (changed *corev1.PersistentVolumeClaim, ok bool) {
-	if now.Annotations[names.AnnSelectedNode] != "" || now.Spec.VolumeName != "" || now.DeletionTimestamp != nil {
-		return nil, false
-	}
-	changed = now.DeepCopy()
-	if changed.Annotations == nil {
-		changed.Annotations = map[string]string{}
-	}
+// withNode returns the claim with a selected node.
+func withNode(claim *corev1.PersistentVolumeClaim, node string) *corev1.PersistentVolumeClaim {
+	changed := *claim
+	changed.Annotations = make(map[string]string, len(claim.Annotations)+1)
+	maps.Copy(changed.Annotations, claim.Annotations)
 	changed.Annotations[names.AnnSelectedNode] = node
-	return changed, true
+	return &changed
 }
 
 // onThisNode returns the snapshot as if the claim named this node.
 func onThisNode(s Snapshot) Snapshot {
-	claim := *s.Claim
-	annotations := make(map[string]string, len(claim.Annotations)+1)
-	maps.Copy(annotations, claim.Annotations)
-	annotations[names.AnnSelectedNode] = s.Options.Node.Name
-	claim.Annotations = annotations
-	s.Claim = &claim
+	s.Claim = withNode(s.Claim, s.Options.Node.Name)
 	return s
 }
 

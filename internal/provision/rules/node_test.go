@@ -37,6 +37,8 @@ func due(at time.Time) func(*Snapshot) {
 	return func(s *Snapshot) { s.Ownership.Due = at }
 }
 
+func readToOwn(s *Snapshot) { s.Read = append(s.Read, verdict.Ref{What: ReadClaimToOwn}) }
+
 func tellsRoom(s *Snapshot) {
 	s.Driver.Controller[csi.ControllerServiceCapability_RPC_GET_CAPACITY] = true
 }
@@ -62,11 +64,15 @@ func TestNode(t *testing.T) {
 		{"N-5 first seen", world(onOwnNode, immediate), verdict.ClaimContested, "Compete then wait"},
 		{"N-5 not yet", world(onOwnNode, immediate, due(now.Add(1))), verdict.ClaimContested, "wait"},
 		{"N-7 due", world(onOwnNode, immediate, due(now)), verdict.ClaimOwned, "OwnClaim then nothing"},
-		{"N-6 due, the driver tells of its room", world(onOwnNode, immediate, due(now), tellsRoom), verdict.ClaimOwned, "CheckRoom OwnClaim then nothing"},
+		{"N-6 due, the driver tells of its room", world(onOwnNode, immediate, due(now), tellsRoom), verdict.ClaimOwned, "CheckRoom then read"},
+		{"N-7 there is room", world(onOwnNode, immediate, due(now), tellsRoom, readToOwn), verdict.ClaimOwned, "OwnClaim then nothing"},
+		{"N-7 another node has it by now", world(onOwnNode, immediate, due(now), readToOwn, annotate(names.AnnSelectedNode, "n2")), verdict.ClaimElsewhere, "nothing"},
+		{"N-7 bound by now", world(onOwnNode, immediate, due(now), readToOwn, bound), verdict.ClaimBound, "nothing"},
+		{"N-7 being deleted by now", world(onOwnNode, immediate, due(now), readToOwn, deleting), verdict.ClaimDeleting, "nothing"},
 		{"N-6 a mistake in the claim is for its owner to tell", world(onOwnNode, immediate, due(now), tellsRoom, func(s *Snapshot) {
 			s.Claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{"Sometimes"}
 		}), verdict.ClaimOwned, "OwnClaim then nothing"},
-		{"H-27 N-14 no topology", world(onOwnNode, immediate, due(now), tellsRoom, func(s *Snapshot) { s.Driver.HasTopology = false }), verdict.ClaimOwned, "CheckRoom OwnClaim then nothing"},
+		{"H-27 N-14 no topology", world(onOwnNode, immediate, due(now), tellsRoom, func(s *Snapshot) { s.Driver.HasTopology = false }), verdict.ClaimOwned, "CheckRoom then read"},
 		{"H-6 begun here, and another node has it by now", world(onOwnNode, immediate, pending, annotate(names.AnnSelectedNode, "n2")), verdict.Provisioning, "Record CreateVolume"},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
@@ -90,6 +96,8 @@ func steps(v Verdict) string {
 		return "wait"
 	case refuse:
 		return "refuse"
+	case verdict.Read[Action]:
+		return "read"
 	case do:
 		out := ""
 		for _, a := range v.Actions {
@@ -180,14 +188,17 @@ func TestIsOnNode(t *testing.T) {
 	}
 }
 
-// N-7: only a claim without a node gets one.
-func TestWithNode(t *testing.T) {
-	if changed, ok := WithNode(&corev1.PersistentVolumeClaim{}, "n1"); !ok || changed.Annotations[names.AnnSelectedNode] != "n1" {
-		t.Error("a claim without annotations", changed)
+// N-7: the claim is written as it was read, with the node.
+func TestOwnClaimHasTheNode(t *testing.T) {
+	now := time.Unix(1000, 0)
+	s := world(onOwnNode, immediate, due(now), readToOwn, func(s *Snapshot) { s.Claim.Labels = map[string]string{"a": "b"} })
+	own := settled(s, now).(do).Actions[0].(OwnClaim)
+	want := s.Claim.DeepCopy()
+	want.Annotations[names.AnnSelectedNode] = "n1"
+	if diff := cmp.Diff(want, own.Claim); diff != "" {
+		t.Error(diff)
 	}
-	for _, s := range []Snapshot{world(annotate(names.AnnSelectedNode, "n2")), world(bound), world(deleting)} {
-		if _, ok := WithNode(s.Claim, "n1"); ok {
-			t.Errorf("%+v is taken", s.Claim)
-		}
+	if s.Claim.Annotations[names.AnnSelectedNode] != "" {
+		t.Error("the snapshot is changed")
 	}
 }

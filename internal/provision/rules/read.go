@@ -16,6 +16,8 @@ const (
 	ReadVolume = "PersistentVolume"
 	// ReadClaim is the claim, read live.
 	ReadClaim = "PersistentVolumeClaim"
+	// ReadClaimToOwn is [ReadClaim] for the write that takes the claim for a node.
+	ReadClaimToOwn = "PersistentVolumeClaim, to take it for the node"
 	// ReadNode are the Node and the CSINode with the name, read live if the cache does not have them.
 	ReadNode = "Node"
 	// ReadNodes are the nodes on which the driver is registered, from the cache.
