@@ -269,7 +269,7 @@ func (c *Caller) send(ctx context.Context, call Call, secrets map[string]string)
 	began := time.Now()
 	err := call.Send(ctx, secrets)
 	if s := c.slotsOf(call.Method); s != nil {
-		s.heard(err, time.Since(began), call.Timeout)
+		s.ended(err, time.Since(began), call.Timeout)
 	}
 	return err
 }

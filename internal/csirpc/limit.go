@@ -9,7 +9,7 @@ import (
 // limit is how many calls of one RPC may be in flight. It begins at the number that the flags allow, as
 // upstream has it for good, and moves only while more calls wait:
 //
-//	a tenth of a round is told to slow down, or times out  half of it, or what one timeout was enough for
+//	a tenth of a round is refused for load, or times out    half of it, or what one timeout was enough for
 //	answers come much later than the first of the round    try three quarters of it
 //	nothing was tried yet, or not for mostSteady rounds     the same
 //	as many calls end in a second with less                stay, and try half of that
@@ -37,7 +37,7 @@ type trial struct {
 	rate float64 // answers of success in a second, with the limit from
 }
 
-// round is what was heard since it began.
+// round counts the answers since it began.
 type round struct {
 	began             time.Time
 	answers, served   int
@@ -66,8 +66,8 @@ const (
 
 func newLimit(most int) limit { return limit{most: most, now: most, patience: 1} }
 
-// heard takes an answer into account. It reports whether the limit has moved.
-func (l *limit) heard(a answer) (moved bool) {
+// ended takes an answer into account. It reports whether the limit has moved.
+func (l *limit) ended(a answer) (moved bool) {
 	last := l.last
 	l.last = a.at
 	if l.settle > 0 {

@@ -51,7 +51,7 @@ func (m model) run(operations int, l *limit, moves bool) (took time.Duration, ca
 			waiting++
 		}
 		if moves {
-			l.heard(a)
+			l.ended(a)
 		}
 		if calls > 100*operations {
 			return 1 << 62, calls

@@ -74,12 +74,13 @@ func (s *slots) next() {
 	}
 }
 
-// heard takes the end of a call into account, while it still has its slot.
-func (s *slots) heard(err error, took, timeout time.Duration) {
+// ended takes the end of a call into account, while it still has its slot.
+func (s *slots) ended(err error, took, timeout time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	moved := s.limit.heard(answer{
-		at: time.Now(), took: took, timeout: timeout, code: status.Code(err), waiting: len(s.waiting) > 0, inFlight: s.busy,
+	moved := s.limit.ended(answer{
+		at: time.Now(), took: took, timeout: timeout, code: status.Code(err),
+		waiting: len(s.waiting) > 0, inFlight: s.busy,
 	})
 	if moved {
 		s.tell()
