@@ -9,10 +9,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	attachment "github.com/purser-csi/purser/internal/attachdetach/rules"
 )
 
 // 4.6: changes of one node that come while a write is in flight go out in one write, each caller gets
@@ -96,5 +100,95 @@ func TestNodeStatusOnAStaleNode(t *testing.T) {
 	}
 	if gone, err := r.status.set(t.Context(), "none", "v", present); gone != nil || err != nil {
 		t.Errorf("a node that does not exist: %v, %v", gone, err)
+	}
+}
+
+// 4.6: while further volumes are attached to a node, its list is written once in a while; the last
+// volume, a detach, and the first volume of another node do not wait.
+func TestNodeStatusOfManyAttaches(t *testing.T) {
+	writes := make(chan string, 10)
+	r := newRig(t, interceptor.Funcs{
+		SubResourcePatch: func(
+			ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption,
+		) error {
+			defer func() { writes <- o.GetName() }()
+			return c.SubResource(sub).Patch(ctx, o, patch, opts...)
+		},
+	}, node("a"), node("b"))
+	r.Workers = 100
+	va := &storagev1.VolumeAttachment{
+		ObjectMeta: metav1.ObjectMeta{Name: "va"}, Spec: storagev1.VolumeAttachmentSpec{Attacher: driver, NodeName: "a"},
+	}
+	r.must(r.api.Create(t.Context(), va))
+	done := make(chan error, 10)
+	set := func(on string, n int, p presence) {
+		_, err := r.status.set(t.Context(), on, corev1.UniqueVolumeName(fmt.Sprintf("v%d", n)), p)
+		done <- err
+	}
+	go set("a", 0, present)
+	<-writes
+	for n := range 3 {
+		go set("a", n+1, present)
+	}
+	held := func(n int) {
+		for r.waitingFor("a") < n || !r.clock.HasWaiters() {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	held(3)
+	set("b", 0, present)
+	<-writes
+	if len(writes) != 0 {
+		t.Errorf("%d more writes of a node to which a volume is attached", len(writes))
+	}
+	r.clock.Step(attachment.ListSpacing)
+	<-writes
+	go set("a", 4, present)
+	held(1)
+	go set("a", 0, absent)
+	<-writes
+	go set("a", 5, present)
+	held(1)
+	va.Status.Attached = true
+	r.must(r.api.Status().Update(t.Context(), va))
+	go set("a", 6, present) // the last one, whose VolumeAttachment it was
+	<-writes
+	for range 9 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if len(writes) != 0 || len(r.lists("a")) != 6 {
+		t.Errorf("%d more writes, and the node lists %v", len(writes), r.lists("a"))
+	}
+}
+
+// A worker that is cancelled, as when the process lost the lease, is not written for.
+func TestNodeStatusOfACancelledWorker(t *testing.T) {
+	r := newRig(t, interceptor.Funcs{}, node("a"))
+	r.Workers = 100
+	r.must(r.api.Create(t.Context(), &storagev1.VolumeAttachment{
+		ObjectMeta: metav1.ObjectMeta{Name: "va"}, Spec: storagev1.VolumeAttachmentSpec{Attacher: driver, NodeName: "a"},
+	}))
+	_, err := r.status.set(t.Context(), "a", "v0", present)
+	r.must(err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		_, err := r.status.set(ctx, "a", "v1", present)
+		done <- err
+	}()
+	for !r.clock.HasWaiters() {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	if err := <-done; err == nil {
+		t.Error("no error of a worker that is cancelled")
+	}
+	r.clock.Step(attachment.ListSpacing)
+	_, err = r.status.set(t.Context(), "a", "v2", present)
+	r.must(err)
+	if got := r.lists("a"); !slices.Equal(got, []string{"v0", "v2"}) {
+		t.Errorf("the node lists %v", got)
 	}
 }
