@@ -21,7 +21,7 @@ func (r *rig) values() string {
 	const pods, driverPorts = 2, 5
 	first := r.freePorts(pods + driverPorts)
 	return fmt.Sprintf(`
-image: {tag: %s, pullPolicy: Never}
+image: {tag: %s, pullPolicy: Never, onNodes: true}
 hostNetwork: true
 apiServer: {host: %q, port: %q}
 controllers: {enabled: true, replicas: 1, port: %d}

@@ -85,24 +85,55 @@ func TestLint(t *testing.T) {
 	}
 }
 
+// parse reads values; the images are on the nodes unless they say more about them.
+func parse(t *testing.T, text string) common.Values {
+	t.Helper()
+	values, err := common.ReadValues([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if values["image"] == nil {
+		values["image"] = map[string]any{"onNodes": true}
+	}
+	return values
+}
+
+// With the driver there is a StorageClass, which expands where the resizer runs, and with the snapshotter a
+// VolumeSnapshotClass. Neither is the default one unless the values say so.
+func TestClasses(t *testing.T) {
+	for text, want := range map[string]struct{ has, lacks string }{
+		"driver: {enabled: true}":                                             {"volumeBindingMode: WaitForFirstConsumer\nallowVolumeExpansion: false", "VolumeSnapshotClass"},
+		"driver: {enabled: true, resizer: true, singleNode: true}":            {"allowVolumeExpansion: true", "is-default-class: \"true\""},
+		"driver: {enabled: true, snapshotter: true}":                          {"kind: VolumeSnapshotClass", "is-default-class: \"true\""},
+		"driver: {enabled: true, storageClasses: [{name: a, default: true}]}": {"storageclass.kubernetes.io/is-default-class: \"true\"", "name: purser\n  labels"},
+		"driver: {enabled: true, storageClasses: []}":                         {"kind: DaemonSet", "StorageClass\n"},
+		"controllers: {enabled: true}":                                        {"kind: Deployment", "StorageClass\n"},
+	} {
+		got, err := render(load(t), parse(t, text))
+		if err != nil || !strings.Contains(got.Objects, want.has) || strings.Contains(got.Objects, want.lacks) {
+			t.Errorf("%s: want %q and not %q: %v", text, want.has, want.lacks, err)
+		}
+	}
+}
+
 // A value that the chart does not know, or that cannot be, is refused with words that say which.
 func TestRefusals(t *testing.T) {
 	for text, words := range map[string]string{
-		"controllers: {enable: true}":                                            "enable",
-		"sidecars: {enabled: true, role: both}":                                  "role",
-		"driver: {enabled: true, backend: ceph}":                                 "backend",
-		"{controllers: {enabled: true}, sidecars: {enabled: true, role: plane}}": "runs the controllers itself",
-		"driver: {enabled: true, resizer: true}":                                 "driver.singleNode=true",
-		"driver: {enabled: true, attacher: true}":                                "driver.singleNode=true",
-		"controllers: {port: 0}":                                                 "port",
-		"sidecars: {timeoutSeconds: 1m}":                                         "timeoutSeconds",
-		"image: {pullPolicy: Sometimes}":                                         "pullPolicy",
+		"controllers: {enable: true}":                                                                  "enable",
+		"sidecars: {enabled: true, role: both}":                                                        "role",
+		"driver: {enabled: true, backend: ceph}":                                                       "backend",
+		"{controllers: {enabled: true}, sidecars: {enabled: true, role: plane}}":                       "runs the controllers itself",
+		"driver: {enabled: true, resizer: true}":                                                       "driver.singleNode=true",
+		"driver: {enabled: true, attacher: true}":                                                      "driver.singleNode=true",
+		"controllers: {port: 0}":                                                                       "port",
+		"sidecars: {timeoutSeconds: 1m}":                                                               "timeoutSeconds",
+		"image: {pullPolicy: Sometimes}":                                                               "pullPolicy",
+		"{controllers: {enabled: true}, image: {registry: ''}}":                                        "set image.registry=REGISTRY,image.tag=TAG",
+		"driver: {enabled: true, storageClasses: [{parameters: {a: b}}]}":                              "name",
+		"driver: {enabled: true, storageClasses: [{name: a, reclaim: Delete}]}":                        "reclaim",
+		"driver: {enabled: true, volumeAttributesClasses: [{name: a, parameters: {discard: 'true'}}]}": "driver.resizer=true",
 	} {
-		values, err := common.ReadValues([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := render(load(t), values); err == nil || !strings.Contains(err.Error(), words) {
+		if _, err := render(load(t), parse(t, text)); err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -116,11 +147,7 @@ func TestGracePeriod(t *testing.T) {
 		"sidecars: {enabled: true, timeoutSeconds: 15, createTimeoutSeconds: 600}": "610",
 		"driver: {enabled: true, timeoutSeconds: 90}":                              "100",
 	} {
-		values, err := common.ReadValues([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := render(load(t), values)
+		got, err := render(load(t), parse(t, text))
 		if err != nil || !strings.Contains(got.Objects, "terminationGracePeriodSeconds: "+seconds+"\n") {
 			t.Errorf("%s: want %s seconds: %v", text, seconds, err)
 		}
@@ -135,11 +162,7 @@ func TestChartNotes(t *testing.T) {
 		"snapshotController: {enabled: true}": "custom resources of snapshots are not installed",
 		"sidecars: {enabled: true, role: sidecars}": "Remove the driver's own sidecars",
 	} {
-		values, err := common.ReadValues([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := render(load(t), values); err != nil || !strings.Contains(got.Notes, words) {
+		if got, err := render(load(t), parse(t, text)); err != nil || !strings.Contains(got.Notes, words) {
 			t.Errorf("%s: %q, %v", text, got.Notes, err)
 		}
 	}

@@ -18,6 +18,9 @@ app.kubernetes.io/component: {{ .part }}
 
 {{- define "purser.image" -}}
 {{- $i := .root.Values.image -}}
+{{- if not (or $i.registry $i.onNodes) -}}
+{{- fail "image.registry is empty, and no public registry has the images: build them (make image), push them (crane push bin/images/purser REGISTRY/purser:TAG, the same for purser-driver) and set image.registry=REGISTRY,image.tag=TAG; or import them on each node and set image.onNodes=true" -}}
+{{- end -}}
 {{- $name := printf "%s:%s" (ternary $i.driverRepository $i.repository (eq .kind "driver")) (default .root.Chart.AppVersion $i.tag) -}}
 {{- ternary (printf "%s/%s" $i.registry $name) $name (ne $i.registry "") -}}
 {{- end -}}
