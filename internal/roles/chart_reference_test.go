@@ -29,11 +29,13 @@ type chartRole struct {
 // The files of the chart that come from elsewhere are what they come from.
 func TestReferenceChart(t *testing.T) {
 	comparePage(t, filepath.Join(chartFolder, "files", "permissions.yaml"), chartPermissions(t))
-	alerts, err := os.ReadFile(filepath.Join("..", "..", "deploy", "monitoring", "alerts.yaml"))
-	if err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"alerts.yaml", "dashboard.json"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "monitoring", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		comparePage(t, filepath.Join(chartFolder, "files", name), string(text))
 	}
-	comparePage(t, filepath.Join(chartFolder, "files", "alerts.yaml"), string(alerts))
 	policy, err := deploy.Policy.ReadFile("policy/annotations.yaml")
 	if err != nil {
 		t.Fatal(err)

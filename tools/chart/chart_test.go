@@ -116,6 +116,25 @@ func TestClasses(t *testing.T) {
 	}
 }
 
+// The values for what other components of a cluster look for reach the objects.
+func TestSurroundings(t *testing.T) {
+	for text, wants := range map[string][]string{
+		"{controllers: {enabled: true}, metrics: {dashboard: {enabled: true}}}": {`grafana_dashboard: "1"`, "purser.json: |-"},
+		"{driver: {enabled: true}, extraEnv: [{name: A, value: b}]}":            {"- name: A\n              value: b"},
+		"{driver: {enabled: true}, serviceAccount: {annotations: {a: b}}}":      {"annotations:\n    a: b"},
+		"{driver: {enabled: true, updateStrategy: {type: OnDelete}}}":           {"type: OnDelete"},
+		"{driver: {enabled: true, sidecarResources: {limits: {memory: 7Mi}}}}":  {"memory: 7Mi"},
+		"{controllers: {enabled: true}, networkPolicy: {enabled: true}}":        {"kind: NetworkPolicy", "policyTypes: [Ingress]"},
+	} {
+		got, err := render(load(t), parse(t, text))
+		for _, want := range wants {
+			if err != nil || !strings.Contains(got.Objects, want) {
+				t.Errorf("%s: no %q: %v", text, want, err)
+			}
+		}
+	}
+}
+
 // A value that the chart does not know, or that cannot be, is refused with words that say which.
 func TestRefusals(t *testing.T) {
 	for text, words := range map[string]string{

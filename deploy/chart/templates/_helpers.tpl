@@ -134,6 +134,9 @@ env:
   - {name: KUBERNETES_SERVICE_PORT, value: {{ default 443 .port | toString | quote }}}
   {{- end }}
   {{- end }}
+  {{- with .root.Values.extraEnv }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 ports:
   - {name: {{ default "http" .portName }}, containerPort: {{ .port }}}
 # A standby is alive and ready; a process that waits for its driver is alive.
@@ -181,6 +184,10 @@ metadata:
   namespace: {{ .root.Release.Namespace }}
   labels:
     {{- include "purser.labels" . | nindent 4 }}
+  {{- with .root.Values.serviceAccount.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
 {{- if not .roles }}
 automountServiceAccountToken: false
 {{- else }}
