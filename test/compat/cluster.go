@@ -13,6 +13,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/cluster"
 	"github.com/purser-csi/purser/test/e2e/stage"
+	"github.com/purser-csi/purser/test/explain/properties"
 )
 
 // resync is the resync period of the stock binder. With its default of 15 seconds every step would
@@ -72,6 +73,11 @@ func (h folders) open(ctx context.Context, name string) (*testCluster, error) {
 }
 
 func (b *testCluster) config() *rest.Config { return b.cluster.RESTConfig() }
+
+// server is where the advice of explain is tried.
+func (b *testCluster) server() properties.Server {
+	return properties.Server{Kubectl: filepath.Join(b.folders.bin, "kubectl"), Kubeconfig: b.cluster.Kubeconfig()}
+}
 
 func (b *testCluster) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)

@@ -55,7 +55,7 @@ func (r *run) play(ctx context.Context, h folders) (err error) {
 	if err := t.launch(r.side); err != nil {
 		return err
 	}
-	return r.each(r.lanes(), func(lane []scenario.Scenario) error { return r.lane(t.ctx, lane, players) })
+	return r.each(r.lanes(), func(lane []scenario.Scenario) error { return r.lane(t, lane, players) })
 }
 
 // opened is a cluster with a recorder, whose context ends when something of it does.
@@ -170,7 +170,8 @@ func (r *run) each(lanes [][]scenario.Scenario, do func([]scenario.Scenario) err
 }
 
 // lane plays scenarios one after another, and cleans up between them.
-func (r *run) lane(ctx context.Context, lane []scenario.Scenario, players map[string]*play.Player) error {
+func (r *run) lane(t *opened, lane []scenario.Scenario, players map[string]*play.Player) error {
+	ctx := t.ctx
 	for _, s := range lane {
 		p := players[s.Name]
 		if err := p.After(ctx); err != nil {
@@ -181,7 +182,7 @@ func (r *run) lane(ctx context.Context, lane []scenario.Scenario, players map[st
 		}
 		history := p.History()
 		res := report.Result{
-			Outcome: outcome.Of(s.Name, history), Failures: append(p.Failures, explained.Changes(history)...),
+			Outcome: outcome.Of(s.Name, history), Failures: append(p.Failures, explained.Changes(ctx, t.testCluster.server(), history)...),
 			Violations: invariant.Check(history, p.Writes),
 		}
 		r.mu.Lock()

@@ -1,10 +1,8 @@
 package explain
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -13,11 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/cluster"
+	"github.com/purser-csi/purser/test/explain/properties"
 	"github.com/purser-csi/purser/test/rolestest"
 )
-
-// changing are the verbs of kubectl that change objects and can be tried.
-var changing = []string{"patch", "annotate", "label", "delete", "taint", "uncordon", "scale"}
 
 // TestAdviceIsAccepted tries each command of the answers that changes something on a real API server, with
 // --dry-run=server: no advice is one that the API refuses.
@@ -31,7 +27,7 @@ func TestAdviceIsAccepted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := adviceServer{t, api, filepath.Join(bin, "kubectl"), server.Kubeconfig()}
+	p := adviceServer{t, api, properties.Server{Kubectl: filepath.Join(bin, "kubectl"), Kubeconfig: server.Kubeconfig()}}
 	p.make(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "shop"}})
 	for _, namespace := range []string{"shop", "kube-system"} {
 		p.make(map[string]any{
@@ -45,8 +41,8 @@ func TestAdviceIsAccepted(t *testing.T) {
 		objects := p.objects(s, base)
 		var made []*unstructured.Unstructured
 		for _, line := range commandsOf(t, s, base, s.Explain, "shop") {
-			words, err := split(line)
-			if err != nil || len(words) < 2 || words[0] != "kubectl" || !slices.ContainsFunc(words[1:], isChanging) {
+			words := properties.Changes(line)
+			if words == nil {
 				continue
 			}
 			for _, o := range objects {
@@ -56,7 +52,7 @@ func TestAdviceIsAccepted(t *testing.T) {
 				}
 			}
 			tried++
-			if out := p.kubectl(append(words[1:], "--dry-run=server")...); out != "" {
+			if out := p.Try(t.Context(), words); out != "" {
 				t.Errorf("%s: %s: %s", s.Name, line, out)
 			}
 		}
@@ -80,25 +76,12 @@ func isNamedBy(words []string, objects []*unstructured.Unstructured, o *unstruct
 		})
 }
 
-func isChanging(word string) bool { return slices.Contains(changing, word) }
-
 // adviceServer is an API server on which commands are tried.
 type adviceServer struct {
 	*testing.T
 
-	api                 client.Client
-	program, kubeconfig string
-}
-
-// kubectl returns what a command that fails prints, and nothing for one that does not.
-func (p adviceServer) kubectl(args ...string) string {
-	command := exec.CommandContext(p.Context(), p.program, append([]string{"--kubeconfig=" + p.kubeconfig}, args...)...)
-	var out bytes.Buffer
-	command.Stdout, command.Stderr = &out, &out
-	if err := command.Run(); err != nil {
-		return err.Error() + ": " + out.String()
-	}
-	return ""
+	api client.Client
+	properties.Server
 }
 
 // objects are those of a situation as a client can create them.

@@ -11,6 +11,7 @@ import (
 	"github.com/purser-csi/purser/internal/printable"
 	command "github.com/purser-csi/purser/internal/roles/explain"
 	"github.com/purser-csi/purser/internal/shell"
+	"github.com/purser-csi/purser/test/explain/properties"
 )
 
 // hostile are changes of a name: other commands, expansions, quotes, several words and options.
@@ -32,7 +33,7 @@ func TestCommandsWithHostileNames(t *testing.T) {
 		}
 		var want [][]string
 		for _, line := range commandsOf(t, s, base, s.Explain, "shop") {
-			words, err := split(line)
+			words, err := properties.Split(line)
 			if err != nil {
 				t.Errorf("%s: %s: %v", s.Name, line, err)
 			}
@@ -49,7 +50,7 @@ func TestCommandsWithHostileNames(t *testing.T) {
 			var others []map[string]any
 			others, _ = renamed(base, names).([]map[string]any)
 			for _, line := range commandsOf(t, altered, others, object+"/"+name, names["shop"]) {
-				words, err := split(line)
+				words, err := properties.Split(line)
 				if err == nil && slices.ContainsFunc(want, func(of []string) bool { return slices.EqualFunc(words, of, sameWord(names)) }) {
 					compared++
 					continue
@@ -187,46 +188,4 @@ func renamed(value any, names map[string]string) any {
 		return out
 	}
 	return value
-}
-
-// split returns the words of a line as a shell reads them. It refuses every character outside of quotes that
-// a shell acts on but the operators | and && of the templates, which are words.
-func split(line string) (words []string, err error) {
-	var word strings.Builder
-	inWord, quoted := false, false
-	end := func() {
-		if inWord {
-			words = append(words, word.String())
-		}
-		word.Reset()
-		inWord = false
-	}
-	for i := 0; i < len(line); i++ {
-		switch c := line[i]; {
-		case c == '\'':
-			quoted, inWord = !quoted, true
-		case quoted:
-			word.WriteByte(c)
-		case c == ' ':
-			end()
-		case c == '\\' && i+1 < len(line):
-			i++
-			word.WriteByte(line[i])
-			inWord = true
-		case strings.HasPrefix(line[i:], "| "), strings.HasPrefix(line[i:], "&& "):
-			end()
-			words = append(words, line[i:i+strings.IndexByte(line[i:], ' ')])
-			i += strings.IndexByte(line[i:], ' ')
-		case strings.IndexByte("\"$`;&|<>()*?[]{}#~!\n\t\\", c) >= 0 || c < ' ' || c > '~':
-			return words, fmt.Errorf("%q is not quoted", c)
-		default:
-			word.WriteByte(c)
-			inWord = true
-		}
-	}
-	if quoted {
-		return words, fmt.Errorf("a quote has no end")
-	}
-	end()
-	return words, nil
 }

@@ -20,6 +20,7 @@ import (
 	rules "github.com/purser-csi/purser/internal/explain/rules"
 	command "github.com/purser-csi/purser/internal/roles/explain"
 	"github.com/purser-csi/purser/internal/verdict"
+	"github.com/purser-csi/purser/test/explain/properties"
 )
 
 const now = "2026-01-31T12:00:00Z"
@@ -269,39 +270,33 @@ func (s situation) check(t *testing.T, report rules.Report) {
 	}
 }
 
-// What holds of every answer: a chain begins with the object and passes none twice, no cause is given
-// twice, and what goes on by itself has a time by which it should be over.
-func TestChains(t *testing.T) {
+// What holds of every answer holds of those about each object of each situation.
+func TestProperties(t *testing.T) {
 	base, all := readSituations(t)
 	for _, s := range all {
-		out, _ := run(t, "explain", "--now", now, "-o", "json", "--from", s.dump(t, base))
-		var answer command.Answer
-		if err := json.Unmarshal([]byte(out), &answer); err != nil {
-			t.Fatal(err)
-		}
-		for _, report := range answer.Reports {
-			given := map[string]bool{}
-			for _, f := range report.Findings {
-				cause := fmt.Sprint(f.Reason, f.Cause, f.WaitsFor)
-				passed := map[rules.Ref]bool{}
-				for _, link := range f.Chain {
-					if passed[link.Object] || link.WaitsFor == "" {
-						t.Errorf("%s: %s: the chain passes %s twice, or with nothing to wait for", s.Name, report.Object, link.Object)
-					}
-					passed[link.Object] = true
-				}
-				switch {
-				case given[cause]:
-					t.Errorf("%s: %s: %s is given twice", s.Name, report.Object, f.Reason)
-				case len(f.Chain) > 0 && f.Chain[0].Object != report.Object:
-					t.Errorf("%s: the chain of %s begins with %s", s.Name, report.Object, f.Chain[0].Object)
-				case f.Actor == rules.Itself && f.Until == nil:
-					t.Errorf("%s: %s: %s goes on by itself, and it is not said until when", s.Name, report.Object, f.Reason)
-				}
-				given[cause] = true
-			}
+		for _, problem := range properties.Of(s.cluster(t, base)) {
+			t.Errorf("%s: %s", s.Name, problem)
 		}
 	}
+}
+
+// cluster returns the objects of the situation as explain reads them.
+func (s situation) cluster(t testing.TB, base []map[string]any) *rules.Cluster {
+	t.Helper()
+	at, err := time.Parse(time.RFC3339, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(s.dump(t, base))
+	if err != nil {
+		t.Fatal(err)
+	}
+	builder := inventory.NewBuilder(at)
+	if _, err := builder.Parse("dump", text); err != nil {
+		t.Fatal(err)
+	}
+	builder.SetNow(at)
+	return builder.Cluster()
 }
 
 // The answer about everything: a table with a line for each cause, and exit code 1 only if something is

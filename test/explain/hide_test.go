@@ -91,11 +91,16 @@ func collect(value any, names map[string]bool) {
 				continue
 			}
 			text, isText := inner.(string)
-			isName := slices.Contains(nameFields, field) || strings.HasSuffix(field, "Name") && field != "driverName"
+			isName := slices.Contains(nameFields, field) || strings.HasSuffix(field, "Name") && field != "driverName" && field != "scopeName"
 			if isText && isName && text != "" && !publicName.MatchString(text) {
 				names[text] = true
 			}
 			collect(inner, names)
+		}
+		if classes, _ := v["values"].([]any); v["scopeName"] != nil {
+			for _, class := range classes {
+				names[fmt.Sprint(class)] = true
+			}
 		}
 	}
 }

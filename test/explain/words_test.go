@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -14,7 +13,6 @@ import (
 	attachment "github.com/purser-csi/purser/internal/attachdetach/rules"
 	publishing "github.com/purser-csi/purser/internal/attacher/rules"
 	binding "github.com/purser-csi/purser/internal/binder/rules"
-	"github.com/purser-csi/purser/internal/explain/inventory"
 	rules "github.com/purser-csi/purser/internal/explain/rules"
 	"github.com/purser-csi/purser/internal/objects"
 	provision "github.com/purser-csi/purser/internal/provision/rules"
@@ -158,16 +156,7 @@ func TestWordsAreTheDecisions(t *testing.T) {
 	proven, reasons := 0, map[verdict.Reason]bool{}
 	for _, s := range all {
 		t.Run(s.Name, func(t *testing.T) {
-			text, err := os.ReadFile(s.dump(t, base))
-			if err != nil {
-				t.Fatal(err)
-			}
-			builder := inventory.NewBuilder(at)
-			if _, err := builder.Parse("dump", text); err != nil {
-				t.Fatal(err)
-			}
-			builder.SetNow(at)
-			cluster := builder.Cluster()
+			cluster := s.cluster(t, base)
 			r := &recorder{Gatherer: cluster.Gather, now: at}
 			cluster.Gather = r
 			found := map[verdict.Reason]bool{}

@@ -66,6 +66,7 @@ func noteReferences(value any, note func(kind, name string)) {
 		}
 		namespace, _ := v["namespace"].(string)
 		note("Namespace", namespace)
+		noteScope(v, note)
 		for field, inner := range v {
 			text, isText := inner.(string)
 			switch of := referencedKind(field); {
@@ -84,6 +85,17 @@ func noteReferences(value any, note func(kind, name string)) {
 				noteParts(field, inner, note)
 				noteReferences(inner, note)
 			}
+		}
+	}
+}
+
+// noteScope notes the classes that a scope of a ResourceQuota selects.
+func noteScope(scope map[string]any, note func(kind, name string)) {
+	of, _ := scope["scopeName"].(string)
+	if values, _ := scope["values"].([]any); of == "PriorityClass" || of == "VolumeAttributesClass" {
+		for _, value := range values {
+			name, _ := value.(string)
+			note(of, name)
 		}
 	}
 }

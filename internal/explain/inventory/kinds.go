@@ -36,14 +36,14 @@ var Scheme = sync.OnceValue(func() *runtime.Scheme {
 })
 
 // kind is how one kind is listed, and where its objects go.
-// A kind that is not served in the version of list is read in that of older, if it has one.
+// A kind that is not served in the version of list is read in the first of older that is, if it has any.
 type kind struct {
 	name       explain.Kind
 	resource   schema.GroupVersionResource
 	namespaced bool
 	list       func() client.ObjectList
 	add        func(*explain.Cluster, client.Object) bool // false: the object is of another kind
-	older      func() client.ObjectList
+	older      []func() client.ObjectList
 	// usedBy are the kinds of objects whose explanation reads this one; nil for all. Without an object,
 	// and for a dump, every kind is read.
 	usedBy []explain.Kind
@@ -178,7 +178,8 @@ var kinds = []kind{
 		into(func(c *explain.Cluster) *[]*snapshotv1.VolumeSnapshotClass { return &c.SnapshotClasses }), nil, nil,
 	},
 	{
-		explain.Grant, grants, true, grantList(grants.Version), addGrant, grantList("v1beta1"), nil,
+		explain.Grant, grants, true, listOf(grants.Group, grants.Version, explain.Grant), addGrant,
+		[]func() client.ObjectList{listOf(grants.Group, "v1beta1", explain.Grant)}, nil,
 	},
 	{
 		explain.Deployment, apps.WithResource("deployments"), true,

@@ -18,11 +18,12 @@ import (
 	explain "github.com/purser-csi/purser/internal/explain/rules"
 )
 
-// lists answers every LIST with no objects, and notes its kind. Group snapshots are served in v1beta2 only,
-// and Jobs may not be listed.
+// lists answers every LIST with no objects, and notes its kind. Group snapshots are served in one
+// older version only, and Jobs may not be listed.
 type lists struct {
 	client.Reader
-	kinds []string
+	kinds  []string
+	groups string
 }
 
 func (l *lists) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
@@ -32,14 +33,18 @@ func (l *lists) List(_ context.Context, into client.ObjectList, _ ...client.List
 	}
 	l.kinds = append(l.kinds, strings.TrimSuffix(of.Kind, "List"))
 	switch group, is := into.(*unstructured.UnstructuredList); {
-	case of.Group == groups.Group && of.Version == groups.Version:
+	case of.Group == groups.Group && of.Version != l.groups:
 		return &meta.NoKindMatchError{GroupKind: of.GroupKind(), SearchedVersions: []string{of.Version}}
 	case of.Kind == "JobList":
 		return apierrors.NewForbidden(schema.GroupResource{Group: of.Group, Resource: "jobs"}, "", nil)
-	case is && of.Kind == "VolumeGroupSnapshotClassList":
+	case is && of.Kind == "VolumeGroupSnapshotContentList":
+		list := map[string]string{"v1beta1": "volumeSnapshotHandlePairList", "v1beta2": "volumeSnapshotInfoList"}[l.groups]
 		group.Items = []unstructured.Unstructured{{Object: map[string]any{
-			"apiVersion": groups.Group + "/v1beta2", "kind": "VolumeGroupSnapshotClass",
-			"metadata": map[string]any{"name": "group"}, "driver": "disk.example.com",
+			"apiVersion": groups.Group + "/" + l.groups, "kind": "VolumeGroupSnapshotContent",
+			"metadata": map[string]any{"name": "content"},
+			"status": map[string]any{list: []any{
+				map[string]any{"volumeHandle": "volume", "snapshotHandle": "snapshot"},
+			}},
 		}}}
 	}
 	return nil
@@ -74,20 +79,26 @@ func TestOnlyNeededKindsAreListed(t *testing.T) {
 	}
 }
 
-// A kind that may not be listed is unread. Group snapshots are read in an older version.
+// A kind that may not be listed is unread. Group snapshots are read in an older version, with the fields of v1.
 func TestForbiddenAndOlderKinds(t *testing.T) {
-	cluster, err := Read(t.Context(), &lists{}, "shop", time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(cluster.Unread[explain.Job], "jobs.batch") {
-		t.Errorf("unread: %v", cluster.Unread)
-	}
-	if len(cluster.GroupClasses) != 1 || cluster.GroupClasses[0].Driver != "disk.example.com" {
-		t.Errorf("classes: %v", cluster.GroupClasses)
-	}
-	if cause, unread := cluster.Unread[explain.GroupClass]; unread {
-		t.Error(cause)
+	for _, version := range []string{"v1beta1", "v1beta2"} {
+		cluster, err := Read(t.Context(), &lists{groups: version}, "shop", time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(cluster.Unread[explain.Job], "jobs.batch") {
+			t.Errorf("unread: %v", cluster.Unread)
+		}
+		if len(cluster.GroupContents) != 1 || cluster.OlderGroups != version {
+			t.Fatalf("%s: contents %v, version %q", version, cluster.GroupContents, cluster.OlderGroups)
+		}
+		infos := cluster.GroupContents[0].Status.VolumeSnapshotInfoList
+		if len(infos) != 1 || infos[0].VolumeHandle != "volume" || infos[0].SnapshotHandle != "snapshot" {
+			t.Errorf("%s: snapshots %v", version, infos)
+		}
+		if cause, unread := cluster.Unread[explain.GroupContent]; unread {
+			t.Error(cause)
+		}
 	}
 }
 

@@ -125,9 +125,9 @@ func (b *Builder) addContent(kind schema.GroupVersionKind, content map[string]an
 		delete(content, "data")
 		delete(content, "stringData")
 	}
-	if kind.Group == names.GroupSnapshotGroup { // of any version; see olderGroups
+	if kind.Group == names.GroupSnapshotGroup { // of any version
+		b.cluster.NoteGroups(asGroupsV1(content))
 		kind.Version = groups.Version
-		content["apiVersion"] = groups.String()
 	}
 	if isGrant(kind) {
 		b.Add(&unstructured.Unstructured{Object: content})

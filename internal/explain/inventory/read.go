@@ -49,15 +49,18 @@ type found struct {
 	unread string                   // what is not read, and why; empty if all is
 }
 
-// read lists a kind: in the older version where the newer is not served, and in the namespace where
+// read lists a kind: in an older version where the newer is not served, and in the namespace where
 // the whole cluster may not be read.
 func (k kind) read(
 	ctx context.Context, reader client.Reader, namespace string, opts ...client.ListOption,
 ) (f found, err error) {
 	f.empty, f.list = k.list, k.list()
 	err = reader.List(ctx, f.list, opts...)
-	if isUnserved(err) && k.older != nil {
-		f.empty, f.list = k.older, k.older()
+	for _, older := range k.older {
+		if !isUnserved(err) {
+			break
+		}
+		f.empty, f.list = older, older()
 		err = reader.List(ctx, f.list, opts...)
 	}
 	if apierrors.IsForbidden(err) && k.namespaced && namespace != "" {

@@ -1,6 +1,8 @@
 package inventory
 
 import (
+	"fmt"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,15 +23,33 @@ var usersOfGroups = append([]explain.Kind{
 	explain.CSIDriver, explain.Lease, explain.Secret, explain.Namespace,
 }, usersOfLimits...)
 
-// olderGroups lists a kind of group snapshots in the version before v1, whose fields are the same.
-func olderGroups(kind explain.Kind) func() client.ObjectList {
+// listOf lists a kind in a version that is not registered as a type.
+func listOf(group, version string, kind explain.Kind) func() client.ObjectList {
 	return func() client.ObjectList {
 		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(schema.GroupVersionKind{
-			Group: names.GroupSnapshotGroup, Version: "v1beta2", Kind: string(kind) + "List",
-		})
+		list.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: version, Kind: string(kind) + "List"})
 		return list
 	}
+}
+
+// olderGroups lists a kind of group snapshots in the versions before v1; see [asGroupsV1].
+func olderGroups(kind explain.Kind) []func() client.ObjectList {
+	return []func() client.ObjectList{
+		listOf(names.GroupSnapshotGroup, "v1beta2", kind), listOf(names.GroupSnapshotGroup, "v1beta1", kind),
+	}
+}
+
+// asGroupsV1 changes an object of group snapshots of an older version into one of v1, and returns the version.
+// The fields of v1beta2 are the same. In v1beta1 the snapshots of a group are pairs of handles.
+func asGroupsV1(content map[string]any) (version string) {
+	of := schema.FromAPIVersionAndKind(fmt.Sprint(content["apiVersion"]), "")
+	content["apiVersion"] = groups.String()
+	status, _ := content["status"].(map[string]any)
+	if pairs, has := status["volumeSnapshotHandlePairList"]; has && status["volumeSnapshotInfoList"] == nil {
+		status["volumeSnapshotInfoList"] = pairs
+		delete(status, "volumeSnapshotHandlePairList")
+	}
+	return of.Version
 }
 
 // intoGroups is [into] for a kind of group snapshots, of any version.
@@ -47,25 +67,13 @@ func intoGroups[T any, P interface {
 		if of.Group != names.GroupSnapshotGroup || of.Kind != string(kind) {
 			return false
 		}
-		object := P(new(T))
-		if runtime.DefaultUnstructuredConverter.FromUnstructured(older.Object, object) != nil {
+		object, content := P(new(T)), older.DeepCopy().Object
+		version := asGroupsV1(content)
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(content, object) != nil || !typed(c, object) {
 			return false
 		}
-		object.GetObjectKind().SetGroupVersionKind(groups.WithKind(string(kind)))
-		return typed(c, object)
-	}
-}
-
-// grantList lists ReferenceGrants, of which a cluster without Gateway API has none.
-func grantList(version string) func() client.ObjectList {
-	return func() client.ObjectList {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(schema.GroupVersionKind{
-			Group:   names.GatewayGroup,
-			Version: version,
-			Kind:    "ReferenceGrantList",
-		})
-		return list
+		c.NoteGroups(version)
+		return true
 	}
 }
 

@@ -86,7 +86,7 @@ func (c *Cluster) classSecrets(class *storagev1.StorageClass, f Finding) []Findi
 		return nil
 	}
 	f.Reason, f.Cause = verdict.SecretMissing, Ref{Secret, secret.Namespace, secret.Name}
-	f.WaitsFor = fmt.Sprintf("secret %s, which its parameters name", secret)
+	f.WaitsFor = fmt.Sprintf("secret %s, which its parameters name and which does not exist", secret)
 	f.Evidence = []Evidence{{f.Cause, "metadata.name", "no such secret", secret.String()}}
 	f.Fix = []Step{{
 		Text:    "Create the secret as the driver documents it",

@@ -61,7 +61,7 @@ func (c *Cluster) parameterSecrets(ref Ref, parameters map[string]string) (findi
 		}
 		secret := Ref{Secret, named.ref.Namespace, named.ref.Name}
 		f := findingAbout(ref, nil).about(secret).waits(verdict.SecretMissing, Administrator,
-			"secret %s, which its parameters name", named.ref)
+			"secret %s, which its parameters name and which does not exist", named.ref)
 		f.Evidence = []Evidence{{ref, named.field, named.ref.String(), "a secret that exists"}}
 		f.Fix = []Step{{
 			Text:    "Create the secret as the driver documents it",

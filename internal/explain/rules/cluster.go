@@ -65,8 +65,13 @@ var shortNames = map[Kind]string{
 	GroupContent: "volumegroupsnapshotcontent", GroupClass: "volumegroupsnapshotclass",
 }
 
-// Short returns the name that kubectl takes for the kind.
-func (k Kind) Short() string { return shortNames[k] }
+// Short returns the name that kubectl takes for the kind. An event may be about an object of any kind.
+func (k Kind) Short() string {
+	if name, is := shortNames[k]; is {
+		return name
+	}
+	return strings.ToLower(string(k))
+}
 
 // plural returns the kind as a word for several objects.
 func (k Kind) plural() string {
@@ -123,6 +128,9 @@ type Cluster struct {
 	GroupSnapshots    []*groupv1.VolumeGroupSnapshot
 	GroupContents     []*groupv1.VolumeGroupSnapshotContent
 	GroupClasses      []*groupv1.VolumeGroupSnapshotClass
+
+	// OlderGroups is the version of group snapshots that is served, if it is older than v1; see [Cluster.NoteGroups].
+	OlderGroups string
 
 	// Unread are the kinds that were not read, with the cause: not served, forbidden, not in the
 	// dump. Nothing follows from the absence of an object of these kinds.

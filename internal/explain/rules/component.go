@@ -139,7 +139,15 @@ func leaseEnd(lease *coordinationv1.Lease) time.Time {
 	return renewTime(lease).Add(time.Duration(seconds)*time.Second + time.Minute)
 }
 
-// evidence describes the lease; it has one entry, or two.
+// leaseRef names the lease of a component where it is, and where the component usually has it if there is none.
+func (c *Cluster) leaseRef(of component) Ref {
+	if _, lease := c.healthOf(of); lease != nil {
+		return Ref{Lease, lease.Namespace, lease.Name}
+	}
+	return Ref{Lease, "kube-system", of.lease}
+}
+
+// leaseEvidence describes the lease; it has one entry, or two.
 func (c *Cluster) leaseEvidence(of component) []Evidence {
 	state, lease := c.healthOf(of)
 	switch state {

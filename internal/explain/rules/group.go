@@ -94,7 +94,7 @@ func (c *Cluster) groupPending(g *groupv1.VolumeGroupSnapshot) Finding {
 	if state, _ := c.healthOf(snapshotController); state == expired || state == noLease {
 		return c.groupSilent(snapshotController, f)
 	}
-	return f.waits(verdict.SnapshotUnderWay, Itself, "the snapshot-controller to create its content")
+	return c.withOlderGroups(f.waits(verdict.SnapshotUnderWay, Itself, "the snapshot-controller to create its content"))
 }
 
 // groupFinding is about a group that the snapshot-controller refuses, in the words of its decision.
@@ -145,7 +145,7 @@ func (c *Cluster) groupSourceUnfit(
 }
 
 func (c *Cluster) groupSilent(of component, f Finding) Finding {
-	f = f.about(Ref{Kind: Lease, Namespace: "kube-system", Name: of.lease}).waits(verdict.SnapshotterSilent,
+	f = f.about(c.leaseRef(of)).waits(verdict.SnapshotterSilent,
 		Administrator,
 		"%s, which shows no sign of life", of.name)
 	f.Evidence = c.leaseEvidence(of)
@@ -153,7 +153,7 @@ func (c *Cluster) groupSilent(of component, f Finding) Finding {
 		Text:    "See whether it runs",
 		Command: "kubectl get pods -A | grep -i snapshot",
 	}}
-	return c.byRunner(of, f)
+	return c.withOlderGroups(c.byRunner(of, f))
 }
 
 // groupTaking is about a group whose content exists: the csi-snapshotter and the driver.
@@ -193,7 +193,7 @@ func (c *Cluster) groupTaking(content *groupv1.VolumeGroupSnapshotContent, f Fin
 			"CSIVolumeGroupSnapshot, and the driver the capability",
 		Command: shell.Command("kubectl describe volumegroupsnapshotcontent %s", content.Name),
 	}}
-	return f
+	return c.withOlderGroups(f)
 }
 
 // groupDeletion explains a group that is being deleted and does not go.

@@ -59,7 +59,7 @@ func (c *Cluster) bySilence(of component, reason verdict.Reason, finalizer strin
 	if state != expired && state != noLease {
 		return c.heldBy(finalizer, f)
 	}
-	f = f.about(Ref{Kind: Lease, Namespace: "kube-system", Name: of.lease}).waits(reason, Administrator,
+	f = f.about(c.leaseRef(of)).waits(reason, Administrator,
 		"%s to remove its finalizer; it shows no sign of life", of.name)
 	f.Evidence = append(f.Evidence, c.leaseEvidence(of)...)
 	f.Fix = []Step{{

@@ -67,8 +67,9 @@ func (c *Cluster) unspecified(spec *corev1.PodSpec, f Finding) (Finding, bool) {
 	if c.lacks(LimitRange) {
 		return f, false
 	}
+	isIn := c.podScopes(f.Object.Namespace, spec)
 	for _, quota := range c.Quotas {
-		if quota.Namespace != f.Object.Namespace || !appliesTo(quota, "") {
+		if quota.Namespace != f.Object.Namespace || !isCountedBy(quota, isIn) {
 			continue
 		}
 		for _, name := range computed {
@@ -223,7 +224,9 @@ func (c *Cluster) claimRefused(spec *corev1.PersistentVolumeClaimSpec, f Finding
 	if found, is := c.limitRefuses(spec, f); is {
 		return found, true
 	}
-	return c.quotaRefuses(c.chargeOf(spec), deref(spec.VolumeAttributesClassName), "its claim", f)
+	return c.quotaRefuses(quotaUse{
+		"its claim", c.chargeOf(spec), claimScopes(deref(spec.VolumeAttributesClassName)),
+	}, f)
 }
 
 // podRefused recomputes why a pod of a template is not admitted.
@@ -233,5 +236,5 @@ func (c *Cluster) podRefused(spec *corev1.PodSpec, f Finding) (Finding, bool) {
 	}
 	charge := chargeOfPod(spec)
 	maps.DeleteFunc(charge, func(_ corev1.ResourceName, amount int64) bool { return amount == 0 })
-	return c.quotaRefuses(charge, "", "its pod", f)
+	return c.quotaRefuses(quotaUse{"its pod", charge, c.podScopes(f.Object.Namespace, spec)}, f)
 }

@@ -165,7 +165,7 @@ func (c *Cluster) usage(quota *corev1.ResourceQuota, key corev1.ResourceName) (u
 	}
 	if mentionsStorage(string(key)) {
 		for _, claim := range c.Claims {
-			if claim.Namespace == quota.Namespace {
+			if claim.Namespace == quota.Namespace && isCountedBy(quota, claimScopes(attributesClassesOf(claim)...)) {
 				used = size.Sum(used, c.chargeOf(&claim.Spec)[key])
 			}
 		}
@@ -192,46 +192,26 @@ func (c *Cluster) quotaEvidence(namespace, name, message string) []Evidence {
 	return out
 }
 
-// appliesTo reports whether a quota counts objects whatever their properties. One with scopes counts some
-// pods only, or the claims of some attributes classes.
-func appliesTo(quota *corev1.ResourceQuota, attributesClass string) bool {
-	if len(quota.Spec.Scopes) > 0 {
-		return false
-	}
-	if quota.Spec.ScopeSelector == nil {
-		return true
-	}
-	for _, scope := range quota.Spec.ScopeSelector.MatchExpressions {
-		if scope.ScopeName != "VolumeAttributesClass" || scope.Operator != corev1.ScopeSelectorOpIn ||
-			!slices.Contains(scope.Values, attributesClass) {
-			return false
-		}
-	}
-	return true
-}
-
-// quotaRefuses recomputes whether a quota of the namespace has room for an object with the charge, as
-// admission does. It completes the finding for the first that has not.
-func (c *Cluster) quotaRefuses(
-	charge map[corev1.ResourceName]int64, attributesClass, what string, f Finding,
-) (Finding, bool) {
+// quotaRefuses recomputes whether a quota of the namespace has room for an object, as admission does. It
+// completes the finding for the first that has not.
+func (c *Cluster) quotaRefuses(of quotaUse, f Finding) (Finding, bool) {
 	quotas := slices.SortedFunc(slices.Values(c.Quotas), func(a, b *corev1.ResourceQuota) int {
 		return cmp.Compare(a.Name, b.Name)
 	})
 	for _, quota := range quotas {
-		if quota.Namespace != f.Object.Namespace || !appliesTo(quota, attributesClass) {
+		if quota.Namespace != f.Object.Namespace || !isCountedBy(quota, of.isIn) {
 			continue
 		}
 		for _, key := range slices.Sorted(maps.Keys(hardOf(quota))) {
-			amount, charged := charge[key]
+			amount, charged := of.charge[key]
 			used, most, proof := c.usage(quota, key)
 			if !charged || size.Sum(used, amount) <= most {
 				continue
 			}
-			f = quotaFinding(f, quota.Namespace, quota.Name, what)
+			f = quotaFinding(f, quota.Namespace, quota.Name, of.what)
 			hard := hardOf(quota)[key]
 			proof.Wanted = fmt.Sprintf("at most %s with the %s that it needs", hard.String(), chargeText(key, amount))
-			f.Evidence = append(f.Evidence, proof)
+			f.Evidence = append(append(f.Evidence, proof), scopeEvidence(quota)...)
 			return f, true
 		}
 	}

@@ -73,7 +73,7 @@ func (c *Cluster) snapshotting(s *snapshotv1.VolumeSnapshot, content *snapshotv1
 		f.Evidence = []Evidence{status}
 		f.Fix = []Step{answer.step, {Text: "It is repeated by itself"}}
 	case state == expired || state == noLease && c.olderThan(s.CreationTimestamp.Time, patience):
-		f = f.about(Ref{Kind: Lease, Name: silent.lease}).waits(verdict.SnapshotterSilent, Administrator,
+		f = f.about(c.leaseRef(silent)).waits(verdict.SnapshotterSilent, Administrator,
 			"%s, which shows no sign of life", silent.name)
 		f.Evidence = c.leaseEvidence(silent)
 		f.Fix = []Step{{
@@ -81,11 +81,12 @@ func (c *Cluster) snapshotting(s *snapshotv1.VolumeSnapshot, content *snapshotv1
 				"whether both do",
 			Command: "kubectl get pods -A | grep -i snapshot",
 		}}
-		f = c.byRunner(silent, f)
+		f = c.withOlderGroups(c.byRunner(silent, f))
 	default:
 		f.Reason, f.Actor, f.WaitsFor = verdict.SnapshotUnderWay, Itself, fmt.Sprintf(
 			"driver %q to finish the snapshot", driver,
 		)
+		f = c.withOlderGroups(f)
 	}
 	return f
 }

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -53,7 +54,10 @@ func (c *Cluster) contentRefused(content *snapshotv1.VolumeSnapshotContent, f Fi
 	case verdict.ContentAwaitsFinalizer:
 		f.Reason, f.Actor, f.Cause = why.Reason, Itself, ref
 		f.Evidence = []Evidence{
-			{ref, "metadata.finalizers", strings.Join(content.Finalizers, ", "), names.FinalizerSnapshotContent},
+			{
+				ref, "metadata.finalizers", cmp.Or(strings.Join(content.Finalizers, ", "), "empty"),
+				names.FinalizerSnapshotContent,
+			},
 			{
 				ref, "spec.volumeSnapshotRef.uid", quoted(string(content.Spec.VolumeSnapshotRef.UID)),
 				"the uid of the VolumeSnapshot",

@@ -155,7 +155,7 @@ func (c *Cluster) partsOf(ref Ref) []Ref {
 
 // partsOfComponent are the lease of a component, what runs it, and its pods.
 func (c *Cluster) partsOfComponent(of component) (parts []Ref) {
-	parts = []Ref{{Kind: Lease, Namespace: "kube-system", Name: of.lease}}
+	parts = []Ref{c.leaseRef(of)}
 	by := c.runnerOf(of)
 	if by.workload != nil {
 		parts = append(parts, by.workload.ref)

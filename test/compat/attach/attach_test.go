@@ -87,7 +87,7 @@ func playAll(t *testing.T, s *side, wanted []scenario) (all []result) {
 		})
 	}
 	wg.Wait()
-	problems, err := explained.Live(t.Context(), s.api)
+	problems, err := explained.Live(t.Context(), s.server, s.api)
 	if err != nil {
 		t.Error(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/purser-csi/purser/internal/cluster"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/test/e2e/stage"
+	"github.com/purser-csi/purser/test/explain/properties"
 )
 
 const (
@@ -52,6 +53,7 @@ var (
 type side struct {
 	name   string
 	api    client.Client
+	server properties.Server // where the advice of explain is tried
 	driver *driver
 }
 
@@ -87,7 +89,9 @@ func startSide(t *testing.T, name string, programs []command) *side {
 	})
 	config := rest.CopyConfig(c.RESTConfig())
 	config.QPS = -1
-	s := &side{name: name}
+	s := &side{name: name, server: properties.Server{
+		Kubectl: filepath.Join(bin, "kubectl"), Kubeconfig: c.Kubeconfig(),
+	}}
 	if s.api, err = client.New(config, client.Options{Scheme: kube.Scheme()}); err != nil {
 		t.Fatal(err)
 	}

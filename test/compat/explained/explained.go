@@ -14,11 +14,21 @@ import (
 	explain "github.com/purser-csi/purser/internal/explain/rules"
 	"github.com/purser-csi/purser/internal/verdict"
 	"github.com/purser-csi/purser/test/compat/record"
+	"github.com/purser-csi/purser/test/explain/properties"
 )
 
 // Changes returns what is wrong with the answers about the objects that the changes of a scenario
-// leave.
-func Changes(changes []record.Change) []string {
+// leave, and which advice the API server with these objects refuses.
+func Changes(ctx context.Context, server properties.Server, changes []record.Change) []string {
+	cluster, err := left(changes)
+	if err != nil {
+		return []string{"explain: " + err.Error()}
+	}
+	return problems(ctx, server, cluster)
+}
+
+// left returns the objects that the changes of a scenario leave.
+func left(changes []record.Change) (*explain.Cluster, error) {
 	last := map[record.Key]record.Change{}
 	for _, c := range changes {
 		last[record.Key{Kind: c.Kind.Name, Namespace: c.Object.GetNamespace(), Name: c.Object.GetName()}] = c
@@ -38,25 +48,33 @@ func Changes(changes []record.Change) []string {
 		}
 		object, ok := typed.(client.Object)
 		if err != nil || !ok {
-			return []string{fmt.Sprintf("explain: %s %s: %v", c.Kind.Name, c.Object.GetName(), err)}
+			return nil, fmt.Errorf("%s %s: %w", c.Kind.Name, c.Object.GetName(), err)
 		}
 		builder.Add(object)
 	}
 	builder.SetNow(now)
-	return problems(builder.Cluster())
+	return builder.Cluster(), nil
 }
 
-// Live returns what is wrong with the answers about all objects of an API server.
-func Live(ctx context.Context, reader client.Reader) ([]string, error) {
+// Live returns what is wrong with the answers about all objects of an API server, and which advice it refuses.
+func Live(ctx context.Context, server properties.Server, reader client.Reader) ([]string, error) {
 	cluster, err := inventory.Read(ctx, reader, "", time.Now())
 	if err != nil {
 		return nil, err
 	}
-	return problems(cluster), nil
+	return problems(ctx, server, cluster), nil
 }
 
 // problems asks about each object.
-func problems(c *explain.Cluster) (all []string) {
+func problems(ctx context.Context, server properties.Server, c *explain.Cluster) (all []string) {
+	for _, text := range properties.Of(c) {
+		all = append(all, "explain "+text)
+	}
+	if server.Kubectl != "" {
+		for _, text := range server.Refused(ctx, c) {
+			all = append(all, "the API server refuses advice for "+text)
+		}
+	}
 	for _, ref := range refs(c) {
 		report := c.Explain(ref)
 		for _, text := range missing(report) {
@@ -102,7 +120,8 @@ func refs(c *explain.Cluster) []explain.Ref {
 	return slices.Concat(
 		of(explain.Claim, c.Claims), of(explain.Volume, c.Volumes), of(explain.Pod, c.Pods),
 		of(explain.Attachment, c.Attachments), of(explain.Snapshot, c.Snapshots), of(explain.Class, c.Classes),
-		of(explain.Node, c.Nodes),
+		of(explain.Node, c.Nodes), of(explain.Content, c.Contents), of(explain.GroupSnapshot, c.GroupSnapshots),
+		of(explain.GroupContent, c.GroupContents), of(explain.AttributesClass, c.AttributesClasses),
 	)
 }
 

@@ -9,6 +9,7 @@ import (
 	explain "github.com/purser-csi/purser/internal/explain/rules"
 	"github.com/purser-csi/purser/internal/verdict"
 	"github.com/purser-csi/purser/test/compat/record"
+	"github.com/purser-csi/purser/test/explain/properties"
 )
 
 func TestChanges(t *testing.T) {
@@ -23,7 +24,7 @@ func TestChanges(t *testing.T) {
 		{Kind: record.Classes, Object: &unstructured.Unstructured{Object: class}},
 		{Kind: record.Claims, Object: &unstructured.Unstructured{Object: claim}},
 	}
-	if found := Changes(history); len(found) > 0 {
+	if found := Changes(t.Context(), properties.Server{}, history); len(found) > 0 {
 		t.Errorf("a claim without its class: %q", found)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/purser-csi/purser/test/compat/report"
 	"github.com/purser-csi/purser/test/compat/scenario"
 	"github.com/purser-csi/purser/test/e2e/stage"
+	"github.com/purser-csi/purser/test/explain/properties"
 )
 
 // Sidecar is one program beside one driver.
@@ -208,8 +209,9 @@ func (r *run) finish(ctx context.Context, one scenario.Scenario) (report.Result,
 		}
 		p.Failures = append(p.Failures, err.Error())
 	}
+	server := properties.Server{Kubectl: filepath.Join(r.Bin, "kubectl"), Kubeconfig: r.cluster.Kubeconfig()}
 	result := report.Result{
-		Outcome: outcome.Of(one.Name, p.History()), Failures: append(p.Failures, explained.Changes(p.History())...),
+		Outcome: outcome.Of(one.Name, p.History()), Failures: append(p.Failures, explained.Changes(ctx, server, p.History())...),
 	}
 	r.script.lines(one.Name, result.Outcome)
 	return result, p.Scrub(ctx)

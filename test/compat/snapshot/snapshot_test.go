@@ -23,6 +23,7 @@ import (
 	"github.com/purser-csi/purser/test/compat/explained"
 	"github.com/purser-csi/purser/test/compat/outcome"
 	"github.com/purser-csi/purser/test/e2e/stage"
+	"github.com/purser-csi/purser/test/explain/properties"
 )
 
 //go:embed differences.yaml
@@ -136,7 +137,7 @@ const atOnce = 24
 // play plays all scenarios on a cluster of its own, and returns what each left.
 func (p pairing) play(t *testing.T, bin string, chosen []scenario) map[string]outcome.Outcome {
 	t.Helper()
-	c, live, drivers := p.open(t, bin)
+	c, live, server, drivers := p.open(t, bin)
 	outcomes := map[string]outcome.Outcome{}
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -161,7 +162,7 @@ func (p pairing) play(t *testing.T, bin string, chosen []scenario) map[string]ou
 		})
 	}
 	all.Wait()
-	problems, err := explained.Live(t.Context(), live)
+	problems, err := explained.Live(t.Context(), server, live)
 	if err != nil {
 		t.Error(err)
 	}
@@ -172,7 +173,9 @@ func (p pairing) play(t *testing.T, bin string, chosen []scenario) map[string]ou
 }
 
 // open starts a cluster with the programs of the pairing and three drivers.
-func (p pairing) open(t *testing.T, bin string) (c client.Client, live client.Reader, drivers [3]*driver) {
+func (p pairing) open(
+	t *testing.T, bin string,
+) (c client.Client, live client.Reader, advice properties.Server, drivers [3]*driver) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "compat-") // t.TempDir is too long for a socket
 	if err != nil {
@@ -216,7 +219,8 @@ func (p pairing) open(t *testing.T, bin string) (c client.Client, live client.Re
 	for _, d := range drivers {
 		launch(t, dir, bin, p.ourSidecar, "csi-snapshotter", append(slices.Clone(common), "--csi-address="+d.serve(t, dir), "--extra-create-metadata"))
 	}
-	return c, live, drivers
+	advice = properties.Server{Kubectl: filepath.Join(bin, "kubectl"), Kubeconfig: server.Kubeconfig()}
+	return c, live, advice, drivers
 }
 
 // cached is a client that reads from the watches of its own: scenarios poll, and many are played at
