@@ -178,8 +178,10 @@ var kinds = []kind{
 		into(func(c *explain.Cluster) *[]*snapshotv1.VolumeSnapshotClass { return &c.SnapshotClasses }), nil, nil,
 	},
 	{
-		explain.Grant, grants, true, listOf(grants.Group, grants.Version, explain.Grant), addGrant,
-		[]func() client.ObjectList{listOf(grants.Group, "v1beta1", explain.Grant)}, nil,
+		explain.Grant, grants, true,
+		listOf(grants.Group, grants.Version, explain.Grant), addGrant,
+		[]func() client.ObjectList{listOf(grants.Group, "v1beta1", explain.Grant)},
+		nil,
 	},
 	{
 		explain.Deployment, apps.WithResource("deployments"), true,

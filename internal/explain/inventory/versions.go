@@ -39,8 +39,9 @@ func olderGroups(kind explain.Kind) []func() client.ObjectList {
 	}
 }
 
-// asGroupsV1 changes an object of group snapshots of an older version into one of v1, and returns the version.
-// The fields of v1beta2 are the same. In v1beta1 the snapshots of a group are pairs of handles.
+// asGroupsV1 changes an object of group snapshots of an older version into one of v1, and
+// returns the version. The fields of v1beta2 are the same. In v1beta1 the snapshots of a group are
+// pairs of handles.
 func asGroupsV1(content map[string]any) (version string) {
 	of := schema.FromAPIVersionAndKind(fmt.Sprint(content["apiVersion"]), "")
 	content["apiVersion"] = groups.String()

@@ -129,7 +129,8 @@ type Cluster struct {
 	GroupContents     []*groupv1.VolumeGroupSnapshotContent
 	GroupClasses      []*groupv1.VolumeGroupSnapshotClass
 
-	// OlderGroups is the version of group snapshots that is served, if it is older than v1; see [Cluster.NoteGroups].
+	// OlderGroups is the version of group snapshots that is served, if it is older than v1; see
+	// [Cluster.NoteGroups].
 	OlderGroups string
 
 	// Unread are the kinds that were not read, with the cause: not served, forbidden, not in the

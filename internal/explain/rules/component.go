@@ -139,7 +139,8 @@ func leaseEnd(lease *coordinationv1.Lease) time.Time {
 	return renewTime(lease).Add(time.Duration(seconds)*time.Second + time.Minute)
 }
 
-// leaseRef names the lease of a component where it is, and where the component usually has it if there is none.
+// leaseRef names the lease of a component where it is, and where the component usually has it if
+// there is none.
 func (c *Cluster) leaseRef(of component) Ref {
 	if _, lease := c.healthOf(of); lease != nil {
 		return Ref{Lease, lease.Namespace, lease.Name}

@@ -305,7 +305,8 @@ func (c *Cluster) nodeSecrets(pv *corev1.PersistentVolume, f Finding) []Finding 
 			continue
 		}
 		f = f.about(Ref{Secret, ref.Namespace, ref.Name}).waits(verdict.NodeSecretMissing, Administrator,
-			"secret %s/%s, which does not exist and without which the volume cannot be mounted", ref.Namespace, ref.Name)
+			"secret %s/%s, which does not exist and without which the volume cannot be mounted",
+			ref.Namespace, ref.Name)
 		f.Evidence = []Evidence{{volumeRef(pv), field, ref.Namespace + "/" + ref.Name, "a secret that exists"}}
 		f.Fix = []Step{{
 			Text:    "Create the secret as the driver documents it; the kubelet tries again by itself",

@@ -77,7 +77,8 @@ func claimScopes(attributesClasses ...string) func(scope) bool {
 	}
 }
 
-// attributesClassesOf returns the attributes classes for which a claim counts: it is changed from one to another.
+// attributesClassesOf returns the attributes classes for which a claim counts: it is changed from
+// one to another.
 func attributesClassesOf(claim *corev1.PersistentVolumeClaim) []string {
 	names := []string{
 		deref(claim.Spec.VolumeAttributesClassName), deref(claim.Status.CurrentVolumeAttributesClassName),
@@ -113,7 +114,8 @@ func (c *Cluster) podScopes(namespace string, spec *corev1.PodSpec) func(scope) 
 	}
 }
 
-// isBestEffort reports whether a pod requests neither CPU nor memory, of which a LimitRange may have defaults.
+// isBestEffort reports whether a pod requests neither CPU nor memory, of which a LimitRange may
+// have defaults.
 func (c *Cluster) isBestEffort(namespace string, spec *corev1.PodSpec) bool {
 	all := []corev1.ResourceRequirements{deref(spec.Resources)}
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {

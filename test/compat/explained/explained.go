@@ -56,7 +56,8 @@ func left(changes []record.Change) (*explain.Cluster, error) {
 	return builder.Cluster(), nil
 }
 
-// Live returns what is wrong with the answers about all objects of an API server, and which advice it refuses.
+// Live returns what is wrong with the answers about all objects of an API server, and which advice
+// it refuses.
 func Live(ctx context.Context, server properties.Server, reader client.Reader) ([]string, error) {
 	cluster, err := inventory.Read(ctx, reader, "", time.Now())
 	if err != nil {

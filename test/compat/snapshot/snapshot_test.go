@@ -137,7 +137,7 @@ const atOnce = 24
 // play plays all scenarios on a cluster of its own, and returns what each left.
 func (p pairing) play(t *testing.T, bin string, chosen []scenario) map[string]outcome.Outcome {
 	t.Helper()
-	c, live, server, drivers := p.open(t, bin)
+	o := p.open(t, bin)
 	outcomes := map[string]outcome.Outcome{}
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -146,7 +146,7 @@ func (p pairing) play(t *testing.T, bin string, chosen []scenario) map[string]ou
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			s := newScene(t, c, live, one.name, drivers)
+			s := newScene(t, o.client, o.live, one.name, o.drivers)
 			one.play(s)
 			if s.problem != nil {
 				t.Errorf("%s: %v", one.name, s.problem)
@@ -162,7 +162,7 @@ func (p pairing) play(t *testing.T, bin string, chosen []scenario) map[string]ou
 		})
 	}
 	all.Wait()
-	problems, err := explained.Live(t.Context(), server, live)
+	problems, err := explained.Live(t.Context(), o.advice, o.live)
 	if err != nil {
 		t.Error(err)
 	}
@@ -172,10 +172,16 @@ func (p pairing) play(t *testing.T, bin string, chosen []scenario) map[string]ou
 	return outcomes
 }
 
+// opened is a running cluster.
+type opened struct {
+	client  client.Client // reads from a cache
+	live    client.Reader
+	advice  properties.Server // where the advice of explain is tried
+	drivers [3]*driver
+}
+
 // open starts a cluster with the programs of the pairing and three drivers.
-func (p pairing) open(
-	t *testing.T, bin string,
-) (c client.Client, live client.Reader, advice properties.Server, drivers [3]*driver) {
+func (p pairing) open(t *testing.T, bin string) opened {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "compat-") // t.TempDir is too long for a socket
 	if err != nil {
@@ -204,10 +210,11 @@ func (p pairing) open(
 	if err != nil {
 		t.Fatal(err)
 	}
-	if live, err = client.New(server.RESTConfig(), client.Options{Scheme: scheme}); err != nil {
+	live, err := client.New(server.RESTConfig(), client.Options{Scheme: scheme})
+	if err != nil {
 		t.Fatal(err)
 	}
-	c = cached(t, server.RESTConfig(), scheme)
+	c := cached(t, server.RESTConfig(), scheme)
 	// Upstream's sidecar drops a content from its queue if a retry comes before its watch shows its
 	// own write. The resync enqueues it again; ours does not need it.
 	common := []string{
@@ -215,12 +222,12 @@ func (p pairing) open(
 		"--kube-api-qps=1000", "--kube-api-burst=2000", "--worker-threads=30",
 	}
 	launch(t, dir, bin, p.ourController, "snapshot-controller", common)
-	drivers = [3]*driver{newDriver(mainDriver, false), newDriver(listDriver, true), newDriver(standardDriver, false)}
+	drivers := [3]*driver{newDriver(mainDriver, false), newDriver(listDriver, true), newDriver(standardDriver, false)}
 	for _, d := range drivers {
 		launch(t, dir, bin, p.ourSidecar, "csi-snapshotter", append(slices.Clone(common), "--csi-address="+d.serve(t, dir), "--extra-create-metadata"))
 	}
-	advice = properties.Server{Kubectl: filepath.Join(bin, "kubectl"), Kubeconfig: server.Kubeconfig()}
-	return c, live, advice, drivers
+	advice := properties.Server{Kubectl: filepath.Join(bin, "kubectl"), Kubeconfig: server.Kubeconfig()}
+	return opened{c, live, advice, drivers}
 }
 
 // cached is a client that reads from the watches of its own: scenarios poll, and many are played at

@@ -14,7 +14,8 @@ import (
 // changing are the verbs of kubectl that change objects and can be tried.
 var changing = []string{"patch", "annotate", "label", "delete", "taint", "uncordon", "scale"}
 
-// Changes returns the words of a command behind kubectl, if it changes objects and can be tried; nil for others.
+// Changes returns the words of a command behind kubectl, if it changes objects and can be tried;
+// nil for others.
 func Changes(line string) []string {
 	words, err := Split(line)
 	if err != nil || len(words) < 2 || words[0] != "kubectl" ||

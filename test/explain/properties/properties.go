@@ -136,17 +136,17 @@ func named(f rules.Finding, known Known) (all []string) {
 			all = append(all, fmt.Sprintf("the %s %s does not exist, which is not said: %s", what, ref, strings.Join(texts, "; ")))
 		}
 	}
-	evidence := ""
+	var evidence strings.Builder
 	for _, e := range f.Evidence {
 		text := e.Field + " " + e.Value
 		if !known.has(e.Object) && absence.MatchString(text) {
-			evidence += " " + e.Object.String() + ": " + text
+			fmt.Fprintf(&evidence, " %s: %s", e.Object, text)
 		}
 		check(e.Object, "evidence", text)
 	}
-	check(f.Cause, "cause", evidence)
+	check(f.Cause, "cause", evidence.String())
 	for _, link := range f.Chain {
-		check(link.Object, "link", evidence)
+		check(link.Object, "link", evidence.String())
 	}
 	return all
 }
