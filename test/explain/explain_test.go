@@ -319,8 +319,12 @@ func TestEverything(t *testing.T) {
 	}{
 		"stuck":          {named("the source snapshot is not ready"), base, 1, []string{"OBJECT", "stuck, for", "administrator  SnapshotClassMissing: Volume"}},
 		"waits normally": {named("waits for the first pod"), append(base, pod), 0, []string{"Nothing is stuck", "waits as they should", "WaitForFirstConsumer"}},
-		"no claims":      {situation{}, without("PersistentVolumeClaim"), 2, []string{"Cannot tell", "PersistentVolumeClaims were not read"}},
-		"undecodable":    {situation{Objects: []map[string]any{broken}}, base, 2, []string{"Cannot tell", `not "odd", which cannot be decoded`}},
+		"refused wish": {
+			named("the template of a StatefulSet is larger than its claims"), append(base, pod), 0,
+			[]string{"Nothing is stuck", "1 object is well, with a change that was refused", "user  ClaimTemplateDiffers: claims of"},
+		},
+		"no claims":   {situation{}, without("PersistentVolumeClaim"), 2, []string{"Cannot tell", "PersistentVolumeClaims were not read"}},
+		"undecodable": {situation{Objects: []map[string]any{broken}}, base, 2, []string{"Cannot tell", `not "odd", which cannot be decoded`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := run(t, "explain", "--now", now, "--from", tc.s.dump(t, tc.base))
@@ -340,6 +344,38 @@ func TestEverything(t *testing.T) {
 				t.Log(out)
 			}
 		})
+	}
+}
+
+// A wish that was refused about an object that is well is in the answer about everything, once, and not among
+// what is stuck.
+func TestRefusedWishesAreListedApart(t *testing.T) {
+	base, all := readSituations(t)
+	listed := 0
+	for _, s := range all {
+		if s.Refused == "" {
+			continue
+		}
+		out, _ := run(t, "explain", "-n", "shop", "--now", now, "-o", "json", "--from", s.dump(t, base))
+		var answer command.Answer
+		if err := json.Unmarshal([]byte(out), &answer); err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for _, f := range answer.Refused {
+			if f.Reason == s.Refused && strings.HasPrefix(f.Cause.String(), s.Cause) {
+				found++
+			}
+			if slices.ContainsFunc(answer.Reports, func(r rules.Report) bool { return r.Object == f.Object }) {
+				t.Errorf("%s: %s is stuck as well", s.Name, f.Object)
+			}
+		}
+		if listed++; found != 1 {
+			t.Errorf("%s: %s is given %d times in %v", s.Name, s.Refused, found, answer.Refused)
+		}
+	}
+	if listed < 10 {
+		t.Errorf("%d wishes were refused", listed)
 	}
 }
 

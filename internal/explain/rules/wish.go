@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/purser-csi/purser/internal/shell"
 	"github.com/purser-csi/purser/internal/size"
@@ -31,6 +32,9 @@ func (c *Cluster) lastWish(ref Ref) *Finding {
 
 // contradictedWish reports whether the event is about an earlier object of the name.
 func (c *Cluster) contradictedWish(ref Ref, event *corev1.Event) bool {
+	if w := c.workloadOf(ref); w != nil {
+		return isBefore(event, metav1.NewTime(w.since))
+	}
 	object := c.metaOf(ref)
 	return object != nil && isBefore(event, object.GetCreationTimestamp())
 }

@@ -84,7 +84,9 @@ type Answer struct {
 	Time    time.Time      `json:"time"`
 	Reports []rules.Report `json:"reports"`
 	Groups  []rules.Group  `json:"groups,omitempty"`
-	Unread  []string       `json:"unread,omitempty"`
+	// Refused are the wishes that the API server refused about objects that are well, without an object.
+	Refused []rules.Finding `json:"refused,omitempty"`
+	Unread  []string        `json:"unread,omitempty"`
 	// Unknown says that a kind was not read of which an object may be stuck.
 	Unknown bool `json:"unknown,omitempty"`
 
@@ -109,7 +111,8 @@ func newExplain(streams Streams) *cobra.Command {
 		Short: "Say why a claim, volume or pod is stuck",
 		Long: `Prints what an object waits for, which fields show that, what to do and who has
 to do it. Without an object: a table of everything that is stuck, a line for
-each cause, and what is to be done about the first few.
+each cause, and what is to be done about the first few; then the changes that
+the API server refused about objects that are well.
 
 KIND is pvc, pv, pod, volumeattachment, node, csinode, namespace, a snapshot or
 its content (volumesnapshot, volumesnapshotcontent, volumegroupsnapshot,
@@ -218,6 +221,7 @@ func (o *explainOptions) answerFrom(
 	if !answer.named {
 		answer.Reports = selected(cluster, cluster.Stuck(o.namespace), selector)
 		answer.Groups = rules.GroupByCause(answer.Reports)
+		answer.Refused = selectedWishes(cluster, cluster.RefusedWishes(o.namespace), selector)
 		answer.Unread, answer.Unknown = cluster.UnreadTexts(), cluster.CannotTell()
 		return answer, nil
 	}
@@ -233,14 +237,26 @@ func (o *explainOptions) answerFrom(
 
 // selected returns the reports about objects with the labels.
 func selected(cluster *rules.Cluster, reports []rules.Report, selector labels.Selector) []rules.Report {
+	isSelected := selection(cluster, selector)
+	return slices.DeleteFunc(reports, func(r rules.Report) bool { return !isSelected(r.Object) })
+}
+
+// selectedWishes returns the wishes about objects with the labels.
+func selectedWishes(cluster *rules.Cluster, wishes []rules.Finding, selector labels.Selector) []rules.Finding {
+	isSelected := selection(cluster, selector)
+	return slices.DeleteFunc(wishes, func(f rules.Finding) bool { return !isSelected(f.Object) })
+}
+
+// selection reports whether an object has the labels.
+func selection(cluster *rules.Cluster, selector labels.Selector) func(rules.Ref) bool {
 	if selector.Empty() {
-		return reports
+		return func(rules.Ref) bool { return true }
 	}
 	matches := map[rules.Ref]bool{}
 	for _, o := range cluster.Objects() {
 		matches[o.Ref] = selector.Matches(labels.Set(o.Labels))
 	}
-	return slices.DeleteFunc(reports, func(r rules.Report) bool { return !matches[r.Object] })
+	return func(ref rules.Ref) bool { return matches[ref] }
 }
 
 func (o *explainOptions) render(answer Answer) (string, error) {

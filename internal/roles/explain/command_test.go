@@ -130,7 +130,7 @@ func TestSchemaIsDocumented(t *testing.T) {
 // here.
 func TestSchemaIsStable(t *testing.T) {
 	want := map[reflect.Type]string{
-		reflect.TypeFor[Answer]():        "schema time reports groups unread unknown",
+		reflect.TypeFor[Answer]():        "schema time reports groups refused unread unknown",
 		reflect.TypeFor[core.Report]():   "object state summary next findings refused users unread",
 		reflect.TypeFor[core.Use]():      "object waits",
 		reflect.TypeFor[core.Finding]():  "reason object waitsFor decision words event cause evidence fix actor until since chain",

@@ -270,7 +270,25 @@ func (p *printer) groups(answer Answer, all bool) {
 		p.line("%s as they should:", counted(objectsIn(normal), "object waits", "objects wait"))
 		p.table(normal, answer.Time)
 	}
+	p.wishes(answer)
 	p.unread(answer.Unread)
+}
+
+// wishes prints a table of what the API server refused about objects that are well.
+func (p *printer) wishes(answer Answer) {
+	if len(answer.Refused) == 0 {
+		return
+	}
+	rows := make([]rules.Group, 0, len(answer.Refused))
+	for _, f := range answer.Refused {
+		rows = append(rows, rules.Group{Finding: f, Reason: f.Reason, Objects: []rules.Ref{f.Object}, Oldest: f.Since})
+	}
+	p.line("")
+	p.line(
+		"%s well, with a change that was refused; its name behind explain says what to do:",
+		counted(len(rows), "object is", "objects are"),
+	)
+	p.table(rows, answer.Time)
 }
 
 func objectsIn(groups []rules.Group) (n int) {
