@@ -40,6 +40,9 @@ type Config struct {
 	// DropProtection removes the finalizer of PV protection with ours, for a process that also has
 	// that controller.
 	DropProtection bool
+	// DropAttacher removes the attacher's finalizer with ours, for a process that also has the attacher of
+	// the driver.
+	DropAttacher bool
 
 	Sources []source.TypedSource[string] // of further PersistentVolume names to enqueue
 

@@ -22,6 +22,7 @@ type Reader struct {
 	kube.Readers
 	Driver    reclaim.Driver
 	Protector bool // see [reclaim.Snapshot]
+	Attacher  bool // see [reclaim.Snapshot]
 	// Known returns what the process knows of a volume beyond the API objects; nil for nothing.
 	Known func(*corev1.PersistentVolume) reclaim.Known
 	// CallsEnd returns when the CreateVolume calls of previous leaders for a PersistentVolume must
@@ -34,7 +35,7 @@ type Reader struct {
 
 // Gather returns the PersistentVolume as the cache has it.
 func (r Reader) Gather(ctx context.Context, name string) (reclaim.Snapshot, error) {
-	s := reclaim.Snapshot{Name: name, Driver: r.Driver, Protector: r.Protector}
+	s := reclaim.Snapshot{Name: name, Driver: r.Driver, Protector: r.Protector, Attacher: r.Attacher}
 	pv, err := kube.Get(ctx, r.Cached, client.ObjectKey{Name: name}, &corev1.PersistentVolume{})
 	if err != nil {
 		return s, err

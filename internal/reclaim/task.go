@@ -40,7 +40,8 @@ func (c *Controller) Decide(s reclaim.Snapshot, now time.Time) next { return rec
 func (c *Controller) reader() Reader {
 	return Reader{
 		Readers: kube.Readers{Cached: c.Cached, Live: c.Live, AllVolumes: c.AllVolumes},
-		Driver:  c.Driver, Protector: c.DropProtection, Known: c.knows, CallsEnd: c.callsEnd, List: c.list,
+		Driver:  c.Driver, Protector: c.DropProtection, Attacher: c.DropAttacher,
+		Known: c.knows, CallsEnd: c.callsEnd, List: c.list,
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/purser-csi/purser/test/rolestest"
 )
 
-// 4.6, FL-14: volumes that are attached to one node after each other are listed in few writes of its
+// 4.6: volumes that are attached to one node after each other are listed in few writes of its
 // status: the first at once, the last at once, and one per [attachment.ListSpacing] between them.
 func TestAttachesOfANodeAreListedTogether(t *testing.T) {
 	const volumes = 12

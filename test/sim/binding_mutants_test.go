@@ -16,6 +16,7 @@ import (
 
 // bindingMutants must all be caught.
 var bindingMutants = []mutant{
+	{name: "leaves the attacher's finalizer that it wrote", keepsAttacher: true},
 	{name: "takes a volume whatever has become of it", client: writes{change: onTake(lacking("metadata", "resourceVersion"))}.client},
 	{name: "takes any volume of the name", client: writes{change: onTake(lacking("metadata", "resourceVersion"), lacking("metadata", "uid"))}.client},
 	{name: "takes volumes for a name instead of a claim", client: writes{change: onTake(lacking("spec", "claimRef", "uid"))}.client},

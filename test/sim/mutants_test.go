@@ -37,6 +37,7 @@ type mutant struct {
 	journalConfig func(*journal.Config)
 	handlers      hook // which event handlers are registered
 	hasty         bool // deletes volumes while a previous leader may create them
+	keepsAttacher bool // leaves the attacher's finalizer, which it wrote with the volume
 	forgets       bool // own writes, as if the overlay had none
 	// reads is where the live reads of the provisioner come from.
 	reads     func(live, cached client.Reader) client.Reader

@@ -230,7 +230,7 @@ func (p *process) wire(mgr manager.Manager, have parts) {
 	}
 	reclaims := reclaiming.New(reclaiming.Config{
 		Cached: own, Live: have.api, Writer: writer, CSI: have.driver, Calls: deleting,
-		Driver: reclaim.Driver{Name: driverName, Controller: controller}, DropProtection: p.queue != nil, Journal: p.world.mutant.waits(have.entries),
+		Driver: reclaim.Driver{Name: driverName, Controller: controller}, DropProtection: p.queue != nil, DropAttacher: p.queue != nil && !p.world.mutant.keepsAttacher, Journal: p.world.mutant.waits(have.entries),
 		Timeout: callTimeout, Settings: p.settings(4), InFlight: measures.InFlight,
 	})
 	var claims *provisioning.Controller
@@ -239,7 +239,7 @@ func (p *process) wire(mgr manager.Manager, have parts) {
 	claims = provisioning.New(provisioning.Config{
 		Cached: own, Live: live, Writer: writer, Journal: have.entries, CSI: have.driver, Calls: underWay,
 		Driver:  provision.Driver{Name: driverName, Plugin: plugin, Controller: controller, HasTopology: p.world.work.nodes},
-		Options: provision.Options{NamePrefix: "pvc", NameUUIDLength: -1, Identity: fmt.Sprint("process-", p.number)}, HandedOver: p.attend(mgr),
+		Options: provision.Options{NamePrefix: "pvc", NameUUIDLength: -1, Identity: fmt.Sprint("process-", p.number), Attaches: p.queue != nil}, HandedOver: p.attend(mgr),
 		Sharing: reclaims.Sharing, Sources: sources,
 		Timeout: callTimeout, Settings: p.settings(4), InFlight: measures.InFlight,
 	})

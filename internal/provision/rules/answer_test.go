@@ -2,6 +2,7 @@ package provision
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -335,6 +336,28 @@ func TestUnconfirmedWrite(t *testing.T) {
 	} {
 		if got := tc.written.IsUnconfirmed(); got != tc.want {
 			t.Errorf("%+v: %t", tc.written, got)
+		}
+	}
+}
+
+// The attacher's finalizer is there from the start if the attacher is in the same process, and never for a
+// driver that attaches nothing: nothing would remove it.
+func TestNewVolumeHasTheAttachersFinalizer(t *testing.T) {
+	publishes := map[csi.ControllerServiceCapability_RPC_Type]bool{
+		csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME: true,
+	}
+	for _, tc := range []struct {
+		attaches bool
+		can      map[csi.ControllerServiceCapability_RPC_Type]bool
+		want     []string
+	}{
+		{true, publishes, []string{names.FinalizerVolume, names.AttacherFinalizer(driver)}},
+		{true, nil, []string{names.FinalizerVolume}},
+		{false, publishes, []string{names.FinalizerVolume}},
+	} {
+		s := Snapshot{Options: Options{Attaches: tc.attaches}, Driver: Driver{Name: driver, Controller: tc.can}}
+		if got := finalizers(s); !slices.Equal(got, tc.want) {
+			t.Errorf("attaches %t, capabilities %v: %q, want %q", tc.attaches, tc.can, got, tc.want)
 		}
 	}
 }

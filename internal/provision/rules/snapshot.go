@@ -128,6 +128,7 @@ type Options struct {
 	CrossNamespace            bool             // the feature gate CrossNamespaceVolumeDataSource
 	IgnoreAttributes          bool             // the feature gate VolumeAttributesClass is off
 	Node                      NodeOptions      // --node-deployment
+	Attaches                  bool             // the attacher of the driver is in the same process
 	Identity                  string           // of this process, for the volume attributes (ST-9)
 }
 

@@ -25,7 +25,7 @@ func NewVolume(s Snapshot, sent CreateVolume, created *csi.Volume) *corev1.Persi
 	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        request.GetName(),
-			Finalizers:  []string{names.FinalizerVolume},
+			Finalizers:  finalizers(s),
 			Labels:      volumeMetadata(s, ClaimLabel, nil),
 			Annotations: annotations(s, sent.Secrets),
 		},
@@ -53,6 +53,16 @@ func NewVolume(s Snapshot, sent CreateVolume, created *csi.Volume) *corev1.Persi
 		pv.Spec.PersistentVolumeReclaimPolicy = *s.Class.ReclaimPolicy
 	}
 	return pv
+}
+
+// finalizers are ours, and that of the attacher in this process, which saves its write at the first
+// attach. Without an attacher it would never be removed.
+func finalizers(s Snapshot) []string {
+	all := []string{names.FinalizerVolume}
+	if s.Options.Attaches && s.Driver.Controller[csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME] {
+		all = append(all, names.AttacherFinalizer(s.Driver.Name))
+	}
+	return all
 }
 
 // affinity returns the node affinity of the volume; nil if topology is off for this driver. Nodes

@@ -38,7 +38,10 @@ type Snapshot struct {
 	// that its finalizer is removed with ours in one write. That controller would remove it right
 	// after, and accepts that it is gone.
 	Protector bool
-	Known     Known
+	// Attacher says that the attacher of the driver runs in this process, so its finalizer is removed in
+	// the same write.
+	Attacher bool
+	Known    Known
 	// Read has what decisions asked for. A reference that is not in it was not read.
 	Read map[verdict.Ref]Answer
 }
@@ -317,10 +320,15 @@ func foreign(pv *corev1.PersistentVolume) verdict.Finding {
 
 // finalizers returns those that are removed once the volume is deleted.
 func finalizers(s Snapshot) []string {
+	all := []string{names.FinalizerVolume}
 	if s.Protector {
-		return []string{names.FinalizerVolume, names.FinalizerPVProtection}
+		all = append(all, names.FinalizerPVProtection)
 	}
-	return []string{names.FinalizerVolume}
+	attacher := names.AttacherFinalizer(s.Driver.Name)
+	if s.Attacher && slices.Contains(s.Volume.Finalizers, attacher) {
+		all = append(all, attacher) // no VolumeAttachment is left, see whenFree
+	}
+	return all
 }
 
 // shared refuses to delete the volume of another PersistentVolume. Upstream deletes it with its

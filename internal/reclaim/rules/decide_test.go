@@ -164,6 +164,7 @@ func TestDecide(t *testing.T) {
 		{"D-14 driver cannot delete", world(func(s *Snapshot) { s.Driver.Controller = nil }), "refuse VolumeInvalid"},
 		{"protected by us as well", world(func(s *Snapshot) { s.Protector = true }), reclaimedUnprotected},
 		{"D-16 attached", world(attached), "wait VolumeAttached"},
+		{"the attacher is in this process, and its finalizer is not there", world(func(s *Snapshot) { s.Attacher = true }), all},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
 			if got := shape(decided(tc.s)); got != tc.want {
@@ -177,6 +178,27 @@ func TestAfterDelete(t *testing.T) {
 	for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
 		if got := shape(AfterDelete(DeleteVolume{Handle: "h"}, csispec.Failure{Code: code, Message: "no"})); got != "refuse DeleteFailed" { // D-17
 			t.Errorf("%s: %s", code, got)
+		}
+	}
+}
+
+// The attacher's finalizer is removed with ours if the attacher runs in this process, and if it is there.
+func TestFinalizersOfOneProcess(t *testing.T) {
+	attacher := names.AttacherFinalizer("d.example.com")
+	for _, tc := range []struct {
+		ours, there bool
+		want        []string
+	}{
+		{true, true, []string{names.FinalizerVolume, attacher}},
+		{true, false, []string{names.FinalizerVolume}},
+		{false, true, []string{names.FinalizerVolume}},
+	} {
+		s := Snapshot{Attacher: tc.ours, Driver: Driver{Name: "d.example.com"}, Volume: &corev1.PersistentVolume{}}
+		if tc.there {
+			s.Volume.Finalizers = []string{attacher}
+		}
+		if got := finalizers(s); !slices.Equal(got, tc.want) {
+			t.Errorf("in this process %t, there %t: %q, want %q", tc.ours, tc.there, got, tc.want)
 		}
 	}
 }

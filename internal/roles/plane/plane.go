@@ -120,6 +120,7 @@ func (p *Plane) Run(ctx context.Context) error {
 	p.InProcess, p.Log = provisioner.ColocatedSettings{
 		Queue:          queue,
 		DropProtection: true,
+		Attacher:       p.WithAttacher,
 	}, log.WithName("csi-provisioner")
 	p.Locks = &csirpc.VolumeLocks{}
 	p.Backlog = &reconcile.Backlog{Remaining: telemetry.NewGauge(c.Colocated.Registry, telemetry.MetricBacklog)}

@@ -73,6 +73,7 @@ type JournalSettings struct {
 type ColocatedSettings struct {
 	Queue          *handoff.Queue // receives claims from the binder; nil when it is in another process
 	DropProtection bool           // the pv-protection controller is in the same process
+	Attacher       bool           // the attacher of the driver is in the same process
 }
 
 // New returns a provisioner with the default of every setting.

@@ -112,6 +112,7 @@ func addReclaim(ctx context.Context, p *parts) error {
 	cfg := p.reclaimConfig()
 	cfg.Cached, cfg.Live, cfg.AllVolumes = p.readers()
 	cfg.CSI, cfg.Journal, cfg.DropProtection = p.Conn.Controller(), p.journal, p.role.InProcess.DropProtection
+	cfg.DropAttacher = p.role.InProcess.Attacher
 	p.reclaims = reclaiming.New(cfg)
 	return p.reclaims.AddTo(ctx, p.Manager)
 }
@@ -155,7 +156,7 @@ func (p *Provisioner) options(driver string) provision.Options {
 		NameTemplate:  p.Volumes.NameTemplate,
 		DefaultFSType: p.Volumes.DefaultFSType, MinVolumeSize: p.Volumes.MinVolumeSize,
 		ExtraCreateMetadata: p.Volumes.ExtraMetadata, ControllerPublishReadOnly: p.Volumes.PublishRO,
-		Topology: p.Topology.rules(), Node: p.nodeOptions(),
+		Topology: p.Topology.rules(), Node: p.nodeOptions(), Attaches: p.InProcess.Attacher,
 		KeepVolumeMode: p.Sources.KeepVolumeMode, CrossNamespace: p.Gates.Enabled(GateCrossNamespaceSource),
 		IgnoreAttributes: !p.Gates.Enabled(GateVolumeAttributesClass),
 		DriverMetadata:   p.Volumes.DriverMetadata, VolumeMetadata: p.Volumes.VolumeMetadata,

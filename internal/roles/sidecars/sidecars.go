@@ -105,6 +105,7 @@ func (s *Sidecars) Run(ctx context.Context) error {
 			hosted = append(hosted, s.roles()[name])
 		}
 	}
+	s.InProcess.Attacher = !slices.Contains(s.Without, "attacher")
 	s.Host(hosted...)
 	return s.Provisioner.Run(ctx)
 }

@@ -104,7 +104,9 @@ func (h *upRun) startProvisioner(ctx context.Context, endpoint string, queue *ha
 		p.Capacity.Enabled, p.Capacity.OwnerLevel, p.Capacity.PollInterval = true, -1, capacityInterval
 		p.Capacity.Namespace = process.SystemNamespace
 	}
-	p.InProcess = provisioner.ColocatedSettings{Queue: queue, DropProtection: queue != nil}
+	p.InProcess = provisioner.ColocatedSettings{
+		Queue: queue, DropProtection: queue != nil, Attacher: bootstrap.Attaches(h.driver),
+	}
 	return h.startConfigured(ctx, "csi-provisioner", &p.Config, endpoint, p.Run)
 }
 
