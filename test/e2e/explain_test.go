@@ -39,10 +39,10 @@ func TestExplainLiveAndDump(t *testing.T) {
 	s := start(t, stage.Config{DataDir: dataDir(t), Args: []string{"--audit"}})
 	b := newTestNamespace(t, s)
 	refs := map[string]string{}
-	for _, thing := range stuckThings() {
+	for _, thing := range slices.Concat(stuckThings(), refusedThings()) {
 		refs[thing.make(t, b)] = thing.reason
 	}
-	if len(refs) < 10 {
+	if len(refs) < 18 {
 		t.Errorf("%d things are stuck", len(refs))
 	}
 	file := filepath.Join(t.TempDir(), "dump.json")

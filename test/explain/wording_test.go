@@ -8,14 +8,19 @@ import (
 
 // faults are marks of texts that were put together wrong.
 var faults = map[string]*regexp.Regexp{
-	"a doubled full stop":          regexp.MustCompile(`[^.]\.\. |[?!]\. |,\. | \. `),
-	"a stray quote":                regexp.MustCompile(`""\w|\w""`),
-	"a plural of a word in s or y": regexp.MustCompile(`[a-z]sss|[a-z]itys`),
-	"a count with (s)":             regexp.MustCompile(`\w\(e?s\)`),
-	"a count of one in plural":     regexp.MustCompile(`[ (]1 (pods|claims|volumes|nodes|objects|secrets|snapshots|finalizers|times) `),
-	"a value that is not there":    regexp.MustCompile(`%!|<nil>|<no value>|map\[`),
-	"a blank before a mark":        regexp.MustCompile(`\S [,.;] `),
-	"a doubled word":               regexp.MustCompile(` (the the|is is|of of|a a|to to|in in|on on) `),
+	"a doubled full stop":            regexp.MustCompile(`[^.]\.\. |[?!]\. |,\. | \. `),
+	"a full stop around a quotation": regexp.MustCompile(`[.?!][”"]\.( |$)`),
+	"empty brackets":                 regexp.MustCompile(`\( *\)`),
+	"one of a kind that is lacking":  regexp.MustCompile(`dump has no \w+[^s\W];`),
+	"the name of no class":           regexp.MustCompile(`class "" does`),
+	"one verb for several":           regexp.MustCompile(`(capabilities|flags|objects) is `),
+	"a stray quote":                  regexp.MustCompile(`""\w|\w""`),
+	"a plural of a word in s or y":   regexp.MustCompile(`[a-z]sss|[a-z]itys`),
+	"a count with (s)":               regexp.MustCompile(`\w\(e?s\)`),
+	"a count of one in plural":       regexp.MustCompile(`[ (]1 (pods|claims|volumes|nodes|objects|secrets|snapshots|finalizers|times) `),
+	"a value that is not there":      regexp.MustCompile(`%!|<nil>|<no value>|map\[`),
+	"a blank before a mark":          regexp.MustCompile(`\S [,.;] `),
+	"a doubled word":                 regexp.MustCompile(` (the the|is is|of of|a a|to to|in in|on on) `),
 }
 
 // quoted are words of the scheduler and of the attach-detach controller.

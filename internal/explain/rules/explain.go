@@ -177,7 +177,7 @@ func (c *Cluster) finish(report Report, used ...Kind) Report {
 			report.Unread = append(report.Unread, unreadText(kind, cause))
 		} else if c.NoneInDump[kind] && len(report.Findings) > 0 {
 			report.Unread = append(report.Unread, fmt.Sprintf(
-				"the dump has no %s; if it left them out, the answer may be another", kind,
+				"the dump has no %s; if it left them out, the answer may be another", kind.plural(),
 			))
 		}
 	}

@@ -278,8 +278,8 @@ func (c *Cluster) nodeEvidence(name string) Evidence {
 			return Evidence{
 				ref, "status.conditions[Ready]",
 				fmt.Sprintf(
-					"%s since %s (%s)", condition.Status, age(c.Now.Sub(condition.LastTransitionTime.Time)),
-					condition.Reason,
+					"%s since %s%s", condition.Status, age(c.Now.Sub(condition.LastTransitionTime.Time)),
+					inBrackets(condition.Reason),
 				),
 				"True",
 			}
@@ -313,4 +313,12 @@ func isReady(node *corev1.Node) bool {
 		}
 	}
 	return false
+}
+
+// inBrackets returns a text behind another one; nothing for an empty one.
+func inBrackets(text string) string {
+	if text == "" {
+		return ""
+	}
+	return " (" + text + ")"
 }

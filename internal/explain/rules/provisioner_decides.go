@@ -99,7 +99,8 @@ func (c *Cluster) provisionRefusedBy(
 	if slices.Contains(assumed, why.Reason) {
 		f.Evidence = append(f.Evidence, Evidence{
 			Ref{Kind: CSIDriver, Name: driver},
-			"the driver's capabilities and the provisioner's flags", "not in the API; the defaults are assumed", "",
+			"what the driver supports and how the provisioner is started",
+			"not in the API; the defaults are assumed", "",
 		})
 	}
 	if f.Fix[0].Command == "" {
@@ -214,9 +215,9 @@ func (c *Cluster) sourceUnready(claim *corev1.PersistentVolumeClaim, s source.St
 	if f.Reason == verdict.SourceNotGranted {
 		f.Actor = Administrator
 		f.Evidence = append(f.Evidence, Evidence{
-			Ref{Grant, ref.Namespace, ""},
-			"spec",
-			fmt.Sprintf("%d in the namespace, none of which allows it", len(s.Grants)), "one that allows it",
+			Ref{Kind: Namespace, Name: ref.Namespace},
+			"number of ReferenceGrants",
+			fmt.Sprintf("%d, none of which allows it", len(s.Grants)), "one that allows it",
 		})
 	}
 	if f.Reason == verdict.SourceNotReady && s.Snapshot != nil {

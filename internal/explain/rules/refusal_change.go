@@ -25,8 +25,13 @@ func (c *Cluster) expansionForbidden(_ string, f Finding) (Finding, bool) {
 		return f, false
 	}
 	f = f.about(ref).waits(verdict.ExpansionForbidden, Administrator,
-		"a class that allows expansion: claim %s was to become larger, and class %s does not allow it", claim.Name,
-		quoted(name))
+		"a class that allows expansion: claim %s was to become larger, and class %s does not allow it",
+		claim.Name, name)
+	if name == "" {
+		f.WaitsFor = fmt.Sprintf(
+			"a class that allows expansion: claim %s was to become larger, and has no class", claim.Name,
+		)
+	}
 	field := Evidence{ref, "allowVolumeExpansion", "not true", "true"}
 	f.Fix = []Step{{
 		Text: "If the driver can expand volumes, allow it; the field of a class can be changed. Then repeat the " +

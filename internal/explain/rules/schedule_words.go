@@ -90,7 +90,7 @@ func (r schedulingRule) isSaid(words string) bool {
 
 // compared is the scheduler's message beside what is computed from the objects.
 func compared(pod *corev1.Pod, words Evidence, computed schedulable) (all []Evidence) {
-	field := "rules of the scheduler that exclude nodes, computed from the objects"
+	field := "what excludes nodes by the rules of the scheduler, computed from the objects,"
 	if words.Value != "" {
 		all = append(all, words)
 		if computed.differs(words.Value) {

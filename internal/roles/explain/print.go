@@ -197,9 +197,10 @@ func (p *printer) chain(f rules.Finding) {
 	}
 }
 
-// sentence ends a text with a full stop, unless it has an end of its own.
+// sentence ends a text with a full stop, unless it has an end of its own, or its quotation has.
 func sentence(text string) string {
-	if text == "" || strings.ContainsAny(text[len(text)-1:], ".?!") {
+	inner := strings.TrimRight(text, "”\"")
+	if inner == "" || strings.ContainsAny(inner[len(inner)-1:], ".?!") {
 		return text
 	}
 	return text + "."
