@@ -46,6 +46,7 @@ type (
 		// adds a source to the controller, which may run
 		watch       func(source.TypedSource[types.NamespacedName]) error
 		claimWrites sync.Mutex // two snapshots of one claim would conflict
+		deleted     deletedContents
 		// followsGroups says that the kinds of groups are served and cached.
 		followsGroups atomic.Bool
 	}
@@ -112,9 +113,7 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 		Name: ControllerName, Workers: c.Workers, Reconciler: c.Loop(), Watch: &c.watch,
 		Sources: []source.TypedSource[types.NamespacedName]{
 			source.TypedKind(cache, &snapshotv1.VolumeSnapshot{}, onObject(&c.snapshotTask)),
-			source.TypedKind(
-				cache, &snapshotv1.VolumeSnapshotContent{}, onContent[*snapshotv1.VolumeSnapshotContent](),
-			),
+			source.TypedKind(cache, &snapshotv1.VolumeSnapshotContent{}, c.contentEvents()),
 			source.TypedKind(
 				cache, &snapshotv1.VolumeSnapshotClass{}, onSource[*snapshotv1.VolumeSnapshotClass](&c.snapshotTask),
 			),

@@ -101,7 +101,11 @@ func setClass(o client.Object, class string) {
 func (c *Controller) Gather(ctx context.Context, key types.NamespacedName) (rules.Snapshot, error) {
 	settings := c.Mode
 	settings.Groups = c.followsGroups.Load()
-	return Gather(ctx, c.Cached, key, settings)
+	s, err := Gather(ctx, c.Cached, key, settings)
+	if err != nil {
+		return s, err
+	}
+	return c.deleted.withoutRead(key, s), nil
 }
 
 // Apply implements reconcile.Task.
