@@ -18,6 +18,9 @@ const (
 	// backlog yields. Then it uses one turn of backlogShare.
 	backlogYields = time.Second
 	backlogShare  = 10
+	// backlogBurst is for how long turns that no object had are kept: so many objects wait for none, as
+	// in a small cluster, or after a repair.
+	backlogBurst = 2 * time.Second
 )
 
 // Backlog bounds the rate of writes that the start of a process causes on objects that are older
@@ -45,12 +48,12 @@ func (b *Backlog) take(turn, now time.Time) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if turn.IsZero() {
-		turn = b.assign(now)
+		turn = b.assign(now.Add(-backlogBurst))
 	}
 	if turn.After(now) {
 		return turn
 	}
-	if now.Sub(b.urgent) < backlogYields {
+	if b.next.After(now) && now.Sub(b.urgent) < backlogYields {
 		if b.turns++; b.turns%backlogShare != 0 {
 			return b.assign(now.Add(backlogEvery))
 		}

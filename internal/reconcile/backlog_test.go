@@ -110,7 +110,7 @@ func TestBacklog(t *testing.T) {
 		s.due[fmt.Sprint("old", i)] = s.clock.Now()
 	}
 	s.run(t, 4*time.Second, nil)
-	if n, most := len(s.written), s.most(); n < 190 || most > 51 {
+	if n, most := len(s.written), s.most(); n < 290 || most > 151 {
 		t.Errorf("%d old objects written in four seconds, up to %d in one", n, most)
 	}
 	if got := testutil.ToFloat64(remaining); got != float64(700-len(s.written)) {
@@ -140,6 +140,20 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
+// Few old objects wait for nothing, whatever other work there is.
+func TestFewOldObjectsDoNotWait(t *testing.T) {
+	s := newStorm(&Backlog{})
+	s.due["urgent"] = s.clock.Now()
+	s.run(t, time.Millisecond, nil)
+	for i := range 50 {
+		s.due[fmt.Sprint("old", i)] = s.clock.Now()
+	}
+	s.run(t, time.Millisecond, nil)
+	if len(s.written) != 51 {
+		t.Errorf("%d written", len(s.written))
+	}
+}
+
 // Without a backlog all old objects are written at once, which is what [TestBacklog] must detect.
 func TestNoBacklog(t *testing.T) {
 	s := newStorm(nil)
@@ -157,16 +171,16 @@ func TestNoBacklog(t *testing.T) {
 func TestBacklogEnds(t *testing.T) {
 	remaining := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "r"}, []string{"controller"})
 	s := newStorm(&Backlog{Remaining: remaining})
-	for i := range 10 {
+	for i := range 110 {
 		s.due[fmt.Sprint("old", i)] = s.clock.Now()
 	}
 	s.run(t, time.Millisecond, nil)
-	if len(s.written) != 1 || testutil.ToFloat64(remaining) != 9 {
+	if len(s.written) != 101 || testutil.ToFloat64(remaining) != 9 {
 		t.Errorf("at once: %d written, %v remain", len(s.written), testutil.ToFloat64(remaining))
 	}
 	s.gone = true
 	s.run(t, time.Second, nil)
-	if len(s.written) != 1 || testutil.ToFloat64(remaining) != 0 || len(s.due) != 0 {
+	if len(s.written) != 101 || testutil.ToFloat64(remaining) != 0 || len(s.due) != 0 {
 		t.Errorf("%d written, %v remain", len(s.written), testutil.ToFloat64(remaining))
 	}
 }
