@@ -3,6 +3,7 @@ package snapshot
 import (
 	_ "embed"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -82,7 +83,7 @@ func TestHalves(t *testing.T) {
 				want = got
 				return
 			}
-			compare(t, want, got, known)
+			compare(t, settled(t, bin, chosen, want, got, known), got, known)
 		})
 	}
 	if whole {
@@ -90,6 +91,25 @@ func TestHalves(t *testing.T) {
 			t.Errorf("the list of differences explains nothing for %s %v", entry.Scenario, entry.Lines)
 		}
 	}
+}
+
+// settled is what upstream's programs leave, where scenarios that differ unexpectedly are played again by
+// them alone: under load the first run can end before upstream has finished. Ours has one attempt.
+func settled(t *testing.T, bin string, chosen []scenario, want, got map[string]outcome.Outcome, known outcome.List) map[string]outcome.Outcome {
+	t.Helper()
+	var again []scenario
+	for _, one := range chosen {
+		if _, unlisted := known.Judge(one.name, outcome.Difference(want[one.name], got[one.name])); len(unlisted) > 0 {
+			again = append(again, one)
+		}
+	}
+	if len(again) == 0 {
+		return want
+	}
+	t.Logf("upstream's programs play %d scenarios again", len(again))
+	want = maps.Clone(want)
+	maps.Copy(want, pairings[0].play(t, bin, again))
+	return want
 }
 
 func list(t *testing.T) outcome.List {
