@@ -70,7 +70,7 @@ func (a *Agent) gatherNode(ctx context.Context, s *mounting.Snapshot) error {
 		return err
 	}
 	s.Node.Labels = node.Labels
-	if s.Key.IsInline() || !mounting.NeedsAttach(s.Info) {
+	if s.Key.IsInline() {
 		return nil
 	}
 	name := s.Key.UniqueName()

@@ -35,7 +35,7 @@ func (c *ControllerConfig) readers() kube.Readers {
 func (t *task[O, C, L]) Read(
 	ctx context.Context, s rules.State[O, C, L], refs []verdict.Ref,
 ) (rules.State[O, C, L], error) {
-	return read(ctx, t.readers(), s, refs)
+	return Read(ctx, t.readers(), s, refs)
 }
 
 // Decide implements reconcile.Task.
@@ -140,7 +140,7 @@ func (c *Controller) updateClaim(
 
 // Gather implements reconcile.Task.
 func (g *GroupController) Gather(ctx context.Context, key types.NamespacedName) (rules.Group, error) {
-	return gatherGroup(ctx, g.Cached, key, g.Mode)
+	return GatherGroup(ctx, g.Cached, key, g.Mode)
 }
 
 // Apply implements reconcile.Task.

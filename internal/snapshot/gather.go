@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
@@ -168,8 +167,8 @@ func restoring(ctx context.Context, from client.Reader, key types.NamespacedName
 	return names, err
 }
 
-// gatherGroup gathers the inputs of the decision about a VolumeGroupSnapshot.
-func gatherGroup(
+// GatherGroup gathers the inputs of the decision about a VolumeGroupSnapshot.
+func GatherGroup(
 	ctx context.Context, from client.Reader, key types.NamespacedName, settings rules.Settings,
 ) (rules.Group, error) {
 	s, err := gatherState[
@@ -224,8 +223,8 @@ func gatherOwned(ctx context.Context, from client.Reader, s *rules.Group) error 
 	return nil
 }
 
-// read reads what a decision asks for from the API server, and nodes from the cache.
-func read[O requests, C contents, L classes](
+// Read reads what a decision asks for from the API server, and nodes from the cache.
+func Read[O requests, C contents, L classes](
 	ctx context.Context, from kube.Readers, s rules.State[O, C, L], refs []verdict.Ref,
 ) (rules.State[O, C, L], error) {
 	for _, ref := range refs {
@@ -280,38 +279,6 @@ func readSources(ctx context.Context, live client.Reader, object any) (all []rul
 		all = append(all, source)
 	}
 	return all, nil
-}
-
-// GatherRead gathers the inputs of the decision about a VolumeSnapshot with all that it asks for.
-func GatherRead(
-	ctx context.Context, from kube.Readers, key types.NamespacedName, settings rules.Settings, now time.Time,
-) (rules.Snapshot, error) {
-	s, err := Gather(ctx, from.Cached, key, settings)
-	return settled(ctx, from, s, err, now)
-}
-
-// GatherGroupRead gathers the inputs of the decision about a VolumeGroupSnapshot with all that it asks
-// for.
-func GatherGroupRead(
-	ctx context.Context, from kube.Readers, key types.NamespacedName, settings rules.Settings, now time.Time,
-) (rules.Group, error) {
-	s, err := gatherGroup(ctx, from.Cached, key, settings)
-	return settled(ctx, from, s, err, now)
-}
-
-func settled[O requests, C contents, L classes](
-	ctx context.Context, from kube.Readers, s rules.State[O, C, L], err error, now time.Time,
-) (rules.State[O, C, L], error) {
-	if err != nil {
-		return s, err
-	}
-	s, _, err = verdict.Settle(
-		s, func(s rules.State[O, C, L]) rules.Verdict { return rules.DecideSnapshot(s, now) },
-		func(s rules.State[O, C, L], refs []verdict.Ref) (rules.State[O, C, L], error) {
-			return read(ctx, from, s, refs)
-		},
-	)
-	return s, err
 }
 
 // gatherContent reads a content, and the class that it names.

@@ -18,10 +18,13 @@ import (
 // source. It does not follow groups.
 func (r run) snapshot(o *snapshotv1.VolumeSnapshot) {
 	from := kube.Readers{Cached: r.from.Sidecars, Live: r.from.Live}
-	s, err := snapshot.GatherRead(
-		r.ctx, from, client.ObjectKeyFromObject(o), snapshotting.Settings{SourceMode: true}, r.now,
-	)
-	note(r, "snapshot", o, snapshotting.DecideSnapshot(s, r.now), err)
+	s, err := snapshot.Gather(r.ctx, from.Cached, client.ObjectKeyFromObject(o), snapshotting.Settings{SourceMode: true})
+	decided(r, "snapshot", o, s, err, decision[snapshotting.Snapshot, snapshotting.Action]{
+		func(s snapshotting.Snapshot) snapshotting.Verdict { return snapshotting.DecideSnapshot(s, r.now) },
+		func(ctx context.Context, _ client.Reader, s snapshotting.Snapshot, refs []verdict.Ref) (snapshotting.Snapshot, error) {
+			return snapshot.Read(ctx, from, s, refs)
+		},
+	})
 	r.source(o, source.Ref{Group: snapshotv1.GroupName, Kind: source.KindSnapshot, NamespacedName: s.Key})
 }
 

@@ -173,12 +173,12 @@ func (g gatherer) Reclaim(volume string, driver reclaim.Driver) (reclaim.Snapsho
 			if err != nil {
 				return s, err
 			}
-			s, _, err = verdict.Settle(s,
-				func(s reclaim.Snapshot) reclaim.Verdict { return reclaim.Decide(s, g.cluster.Now) },
+			return settled(
+				s, func(s reclaim.Snapshot) reclaim.Verdict { return reclaim.Decide(s, g.cluster.Now) },
 				func(s reclaim.Snapshot, refs []verdict.Ref) (reclaim.Snapshot, error) {
 					return reader.Read(context.Background(), s, refs)
-				})
-			return s, err
+				},
+			)
 		})
 }
 
@@ -224,13 +224,12 @@ func (g gatherer) Attachment(key attachment.Key) (attachment.Snapshot, []explain
 				va.Name = names.AttachmentName(key.Handle, key.Driver, va.Spec.NodeName)
 			}
 		}
-		s, _, err = verdict.Settle(
+		return settled(
 			s, func(s attachment.Snapshot) attachment.Verdict { return attachment.Decide(s, g.cluster.Now) },
 			func(s attachment.Snapshot, refs []verdict.Ref) (attachment.Snapshot, error) {
 				return attachdetach.Read(ctx, from.Live, s, refs)
 			},
 		)
-		return s, err
 	})
 }
 
@@ -244,13 +243,12 @@ func (g gatherer) Publishing(
 		if err != nil {
 			return s, err
 		}
-		s, _, err = verdict.Settle(
+		return settled(
 			s, func(s publishing.Snapshot) publishing.Verdict { return publishing.Decide(s, g.cluster.Now) },
 			func(s publishing.Snapshot, refs []verdict.Ref) (publishing.Snapshot, error) {
 				return attacher.Read(ctx, from, s, refs)
 			},
 		)
-		return s, err
 	})
 }
 
@@ -261,7 +259,16 @@ func (g gatherer) snapshots() *indexedDump {
 // Snapshot implements [explain.Gatherer].
 func (g gatherer) Snapshot(key types.NamespacedName) (snapshotting.Snapshot, []explain.Kind, error) {
 	return gather(g, g.snapshots(), func(from kube.Readers) (snapshotting.Snapshot, error) {
-		return snapshot.GatherRead(context.Background(), from, key, snapshotting.Settings{}, g.cluster.Now)
+		ctx := context.Background()
+		s, err := snapshot.Gather(ctx, from.Cached, key, snapshotting.Settings{})
+		if err != nil {
+			return s, err
+		}
+		return settled(s, func(s snapshotting.Snapshot) snapshotting.Verdict {
+			return snapshotting.DecideSnapshot(s, g.cluster.Now)
+		}, func(s snapshotting.Snapshot, refs []verdict.Ref) (snapshotting.Snapshot, error) {
+			return snapshot.Read(ctx, from, s, refs)
+		})
 	})
 }
 
@@ -278,7 +285,16 @@ func (g gatherer) Content(
 func (g gatherer) Group(key types.NamespacedName) (snapshotting.Group, []explain.Kind, error) {
 	d := g.with("group", append(snapshot.Indexes(), snapshot.GroupIndexes()...)...)
 	return gather(g, d, func(from kube.Readers) (snapshotting.Group, error) {
-		return snapshot.GatherGroupRead(context.Background(), from, key, snapshotting.Settings{}, g.cluster.Now)
+		ctx := context.Background()
+		s, err := snapshot.GatherGroup(ctx, from.Cached, key, snapshotting.Settings{})
+		if err != nil {
+			return s, err
+		}
+		return settled(s, func(s snapshotting.Group) snapshotting.Verdict {
+			return snapshotting.DecideSnapshot(s, g.cluster.Now)
+		}, func(s snapshotting.Group, refs []verdict.Ref) (snapshotting.Group, error) {
+			return snapshot.Read(ctx, from, s, refs)
+		})
 	})
 }
 
