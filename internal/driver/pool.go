@@ -18,7 +18,8 @@ func Pool(b backend.Backend) func() (telemetry.PoolState, error) {
 		if err != nil {
 			return s, err
 		}
-		s.FreeBytes, s.FreeInodes, s.ReserveBytes = found.FreeBytes, found.FreeInodes, found.ReserveBytes
+		s.SizeBytes, s.FreeBytes = found.SizeBytes, found.FreeBytes
+		s.FreeInodes, s.ReserveBytes = found.FreeInodes, found.ReserveBytes
 		if promiser, ok := b.(backend.Promiser); ok {
 			s.Promised, s.Promisable, err = promiser.Promised()
 		}

@@ -4,6 +4,10 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // The metrics of the filesystem on which `purser driver` keeps its volumes.
 var (
+	MetricPoolSize = Metric{
+		"purser_driver_pool_size_bytes", "gauge", nil,
+		"Size of the filesystem with the state directory of the CSI driver.",
+	}
 	MetricPoolFree = Metric{
 		"purser_driver_pool_free_bytes", "gauge", nil,
 		"Free bytes of the filesystem with the state directory of the CSI driver, without the reserve for deletions.",
@@ -27,7 +31,7 @@ var (
 )
 
 // PoolState has the values of the metrics of a pool at one scrape. A negative one is absent.
-type PoolState struct{ FreeBytes, FreeInodes, ReserveBytes, Promised, Promisable int64 }
+type PoolState struct{ SizeBytes, FreeBytes, FreeInodes, ReserveBytes, Promised, Promisable int64 }
 
 // pool are gauges whose values are measured at each scrape.
 type pool struct {
@@ -45,7 +49,10 @@ func NewPool(registry prometheus.Registerer, look func() (PoolState, error)) {
 }
 
 func poolMetrics() []Metric {
-	return []Metric{MetricPoolFree, MetricPoolFreeInodes, MetricPoolReserve, MetricPoolPromised, MetricPoolPromisable}
+	return []Metric{
+		MetricPoolSize, MetricPoolFree, MetricPoolFreeInodes,
+		MetricPoolReserve, MetricPoolPromised, MetricPoolPromisable,
+	}
 }
 
 // Describe implements prometheus.Collector.
@@ -61,7 +68,7 @@ func (p pool) Collect(out chan<- prometheus.Metric) {
 	if err != nil {
 		return
 	}
-	for i, value := range []int64{s.FreeBytes, s.FreeInodes, s.ReserveBytes, s.Promised, s.Promisable} {
+	for i, value := range []int64{s.SizeBytes, s.FreeBytes, s.FreeInodes, s.ReserveBytes, s.Promised, s.Promisable} {
 		if value >= 0 {
 			out <- prometheus.MustNewConstMetric(p.gauges[i], prometheus.GaugeValue, float64(value))
 		}

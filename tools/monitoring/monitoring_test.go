@@ -46,6 +46,7 @@ func catalog(t *testing.T) map[string][]string {
 			add(m[1], m[2], strings.Split(m[3], ","))
 		}
 	}
+	add("gauge", "kube_persistentvolume_status_phase", []string{"persistentvolume", "phase"}) // of kube-state-metrics
 	if len(metrics) < 40 {
 		t.Fatalf("%d metrics; has the form of the reference changed?", len(metrics))
 	}
@@ -77,6 +78,7 @@ var query = regexp.MustCompile("query `([^`]*)`")
 
 func ofAlerts(t *testing.T) (all []expression) {
 	t.Helper()
+	runbooks := read(t, "docs", "alerts.md")
 	var file alerts
 	if err := yaml.UnmarshalStrict([]byte(read(t, "deploy", "monitoring", "alerts.yaml")), &file); err != nil {
 		t.Fatal(err)
@@ -85,6 +87,10 @@ func ofAlerts(t *testing.T) (all []expression) {
 		for _, rule := range group.Rules {
 			if rule.Labels["severity"] == "" || rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" {
 				t.Errorf("%s: needs a severity, a summary and a description", rule.Alert)
+			}
+			anchor := "docs/alerts.md#" + strings.ToLower(rule.Alert)
+			if !strings.HasSuffix(rule.Annotations["runbook_url"], anchor) || !strings.Contains(runbooks, "### "+rule.Alert+"\n") {
+				t.Errorf("%s: needs a section in docs/alerts.md, and runbook_url ends with %s", rule.Alert, anchor)
 			}
 			all = append(all, expression{rule.Alert, rule.Expr})
 			for _, text := range rule.Annotations {
@@ -115,7 +121,9 @@ type panel struct {
 }
 
 // variables of Grafana, as a value that they may have.
-var variables = strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h", "$driver", ".*")
+var variables = strings.NewReplacer(
+	"$__rate_interval", "5m", "$__range", "1h", "$driver", ".*", "$namespace", ".*", "$class", ".*",
+)
 
 // labelValues is the query of a variable.
 var labelValues = regexp.MustCompile(`^label_values\((.*), *(\w+)\)$`)

@@ -19,15 +19,21 @@ const (
 type room struct{ bytes, inodes int64 }
 
 func roomAt(path string) (room, error) {
+	free, _, err := measure(path)
+	return free, err
+}
+
+// measure returns the room that is left, and the bytes of the filesystem.
+func measure(path string) (free room, size int64, err error) {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(path, &stat); err != nil {
-		return room{}, fmt.Errorf("measure the pool at %s: %w", path, err)
+		return room{}, 0, fmt.Errorf("measure the pool at %s: %w", path, err)
 	}
-	free := room{bytes: int64(stat.Bavail) * stat.Frsize, inodes: int64(stat.Ffree)}
+	free = room{bytes: int64(stat.Bavail) * stat.Frsize, inodes: int64(stat.Ffree)}
 	if stat.Files == 0 { // btrfs makes inodes where it has space
 		free.inodes = math.MaxInt64
 	}
-	return free, nil
+	return free, int64(stat.Blocks-stat.Bfree+stat.Bavail) * stat.Frsize, nil
 }
 
 // Admit refuses with fault.Exhausted to make something new in a pool that has only the reserve
@@ -73,7 +79,8 @@ func inodesText(n int64) string {
 
 // State is what metrics show of a pool.
 type State struct {
-	FreeBytes int64
+	// SizeBytes leaves out what only root may use.
+	SizeBytes, FreeBytes int64
 	// FreeInodes is negative where the filesystem has no fixed number of them.
 	FreeInodes int64
 	// ReserveBytes is 0 while the reserve is released.
@@ -82,11 +89,11 @@ type State struct {
 
 // Look measures the pool.
 func (r *Reserve) Look() (State, error) {
-	free, err := roomAt(filepath.Dir(r.dir))
+	free, size, err := measure(filepath.Dir(r.dir))
 	if err != nil {
 		return State{}, err
 	}
-	s := State{FreeBytes: free.bytes, FreeInodes: free.inodes}
+	s := State{SizeBytes: size, FreeBytes: free.bytes, FreeInodes: free.inodes}
 	if free.inodes == math.MaxInt64 {
 		s.FreeInodes = -1
 	}
