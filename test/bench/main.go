@@ -12,6 +12,7 @@ import (
 	"github.com/purser-csi/purser/test/bench/attach"
 	"github.com/purser-csi/purser/test/bench/capacity"
 	"github.com/purser-csi/purser/test/bench/claims"
+	"github.com/purser-csi/purser/test/bench/floor"
 	"github.com/purser-csi/purser/test/bench/resize"
 	"github.com/purser-csi/purser/test/bench/runner"
 	"github.com/purser-csi/purser/test/bench/snapshot"
@@ -19,5 +20,6 @@ import (
 
 func main() {
 	os.Exit(runner.Main(os.Args[1:],
-		claims.Workload(), attach.Workload(), resize.Workload(), snapshot.Workload(), capacity.Workload()))
+		floor.Workload(), claims.Workload(), attach.Workload(), resize.Workload(), snapshot.Workload(),
+		capacity.Workload()))
 }

@@ -27,6 +27,8 @@ type Program struct {
 	Socket  bool   // it takes --csi-address
 	HTTP    bool   // it takes --http-endpoint
 	Ready   bool   // the next program starts when /readyz of this one answers; needs HTTP
+	// Optional has the contender take part without the program, if its file is not there.
+	Optional bool
 }
 
 // Contender is what is measured: one program, or several that work together; none for a client in this
@@ -46,14 +48,23 @@ func (c Contender) fits(word string) bool {
 	return strings.Contains(c.Name, word)
 }
 
-// missing returns the path of a program that is not there, else nothing.
-func (r *Run) missing(one Contender) string {
+// missing returns the path of a program that is not there and not optional, else nothing, and the
+// contender with the programs that are there.
+func (r *Run) missing(one Contender) (path string, present Contender) {
+	present = one
+	present.Programs = nil
 	for _, p := range one.Programs {
-		if _, err := os.Stat(filepath.Join(r.Bin, p.Name)); err != nil {
-			return filepath.Join(r.Bin, p.Name)
+		path := filepath.Join(r.Bin, p.Name)
+		switch _, err := os.Stat(path); {
+		case err == nil:
+			present.Programs = append(present.Programs, p)
+		case p.Optional:
+			fmt.Fprintf(os.Stderr, "%s takes part without %s, which is not there\n", one.Name, path)
+		default:
+			return path, one
 		}
 	}
-	return ""
+	return "", present
 }
 
 // Socket is the path of the driver's socket.

@@ -97,7 +97,8 @@ func (r *Run) Quiet(ctx context.Context) (audit.Mark, error) {
 // isWork leaves out what the cluster writes for itself, as long as it runs.
 func isWork(r audit.Request) bool {
 	switch strings.Split(r.Resource, "/")[0] {
-	case "persistentvolumes", "persistentvolumeclaims", "events", "pods", "leases":
+	case "persistentvolumes", "persistentvolumeclaims", "events", "pods", "leases", "nodes", "volumeattachments",
+		"volumesnapshots", "volumesnapshotcontents":
 		return r.IsWrite() && strings.HasPrefix(r.User, "system:serviceaccount:")
 	}
 	return false

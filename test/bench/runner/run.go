@@ -145,11 +145,12 @@ func (r *Run) choose(all []Contender) {
 		if !r.selects(all, one) {
 			continue
 		}
-		if missing := r.missing(one); missing != "" {
+		missing, present := r.missing(one)
+		if missing != "" {
 			fmt.Fprintf(os.Stderr, "%s is left out: there is no %s\n", one.Name, missing)
 			continue
 		}
-		r.Contenders = append(r.Contenders, one)
+		r.Contenders = append(r.Contenders, present)
 	}
 }
 

@@ -1,0 +1,115 @@
+package floor
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/purser-csi/purser/internal/names"
+)
+
+// doubleSize is that of an expanded claim.
+var doubleSize = resource.MustParse("2Gi")
+
+func (b *bare) provision(ctx context.Context, it *item) error { return b.bind(ctx, &it.pair) }
+
+func (b *bare) restore(ctx context.Context, it *item) error { return b.bind(ctx, &it.restored) }
+
+// bind is FL-10. The write that asks another process for the volume is left out together.
+func (b *bare) bind(ctx context.Context, p *pair) error {
+	if b.form == separate {
+		metav1.SetMetaDataAnnotation(&p.claim.ObjectMeta, names.AnnStorageProvisioner, driverName)
+		metav1.SetMetaDataAnnotation(&p.claim.ObjectMeta, names.AnnBetaStorageProvisioner, driverName)
+	}
+	if err := b.alone(b.update(ctx, p.claim)); err != nil {
+		return err
+	}
+	p.pv = b.newVolume(p.claim)
+	if err := b.all(b.create(ctx, p.pv)); err != nil {
+		return err
+	}
+	p.pv.Status.Phase = corev1.VolumeBound
+	p.claim.Spec.VolumeName = p.pv.Name
+	metav1.SetMetaDataAnnotation(&p.claim.ObjectMeta, names.AnnBindCompleted, "yes")
+	metav1.SetMetaDataAnnotation(&p.claim.ObjectMeta, names.AnnBoundByController, "yes")
+	if err := b.all(b.status(ctx, p.pv), b.update(ctx, p.claim)); err != nil {
+		return err
+	}
+	p.claim.Status.Phase = corev1.ClaimBound
+	p.claim.Status.AccessModes, p.claim.Status.Capacity = p.claim.Spec.AccessModes, p.pv.Spec.Capacity
+	return b.all(b.status(ctx, p.claim))
+}
+
+// newVolume is what a provisioner writes. The attacher's finalizer is in it where an attacher of the
+// same process removes it (FL-27).
+func (b *bare) newVolume(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
+	pv := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "pvc-" + string(claim.UID), Finalizers: []string{names.FinalizerVolume},
+			Annotations: map[string]string{
+				names.AnnProvisionedBy: driverName, names.AnnDeletionSecretName: "", names.AnnDeletionSecretNamespace: "",
+			},
+		},
+		Spec: corev1.PersistentVolumeSpec{
+			AccessModes: claim.Spec.AccessModes, StorageClassName: *claim.Spec.StorageClassName,
+			Capacity:                      claim.Spec.Resources.Requests,
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+			ClaimRef: &corev1.ObjectReference{
+				Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: claim.Namespace, Name: claim.Name,
+				UID: claim.UID, ResourceVersion: claim.ResourceVersion,
+			},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
+				Driver: driverName, VolumeHandle: "pvc-" + string(claim.UID),
+				VolumeAttributes: map[string]string{
+					names.AttributeProvisionerIdentity: "1767225600000-1234-" + driverName,
+				},
+			}},
+		},
+	}
+	if b.form == together {
+		pv.Finalizers = append(pv.Finalizers, names.AttacherFinalizer(driverName))
+	}
+	return pv
+}
+
+func (b *bare) remove(ctx context.Context, it *item) error { return b.reclaim(ctx, &it.pair) }
+
+// reclaim is FL-12.
+func (b *bare) reclaim(ctx context.Context, p *pair) error {
+	if err := b.all(b.finalize(ctx, p.claim)); err != nil {
+		return err
+	}
+	p.pv.Status.Phase = corev1.VolumeReleased
+	return b.all(b.status(ctx, p.pv), b.delete(ctx, p.pv), b.finalize(ctx, p.pv))
+}
+
+// expand is FL-16.
+func (b *bare) expand(ctx context.Context, it *item) error {
+	claim, pv, size := it.pair.claim, it.pair.pv, corev1.ResourceList{corev1.ResourceStorage: doubleSize}
+	claim.Status.AllocatedResources = size
+	claim.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{
+		corev1.ResourceStorage: corev1.PersistentVolumeClaimControllerResizeInProgress,
+	}
+	pv.Spec.Capacity = size
+	if err := b.all(b.status(ctx, claim), b.update(ctx, pv)); err != nil {
+		return err
+	}
+	claim.Status.Capacity, claim.Status.AllocatedResourceStatuses = size, nil
+	return b.all(b.status(ctx, claim))
+}
+
+// modify is FL-17.
+func (b *bare) modify(ctx context.Context, it *item) error {
+	claim, pv := it.pair.claim, it.pair.pv
+	claim.Status.ModifyVolumeStatus = &corev1.ModifyVolumeStatus{
+		TargetVolumeAttributesClassName: modified, Status: corev1.PersistentVolumeClaimModifyVolumeInProgress,
+	}
+	pv.Spec.VolumeAttributesClassName = new(modified)
+	if err := b.all(b.status(ctx, claim), b.update(ctx, pv)); err != nil {
+		return err
+	}
+	claim.Status.CurrentVolumeAttributesClassName, claim.Status.ModifyVolumeStatus = new(modified), nil
+	return b.all(b.status(ctx, claim))
+}
