@@ -162,6 +162,12 @@ rows: ## check the cited rows of the specification, and list those without a tes
 bench: cluster-tools build ## compare the stock volume controllers, ours and a bare client with 1000 claims at once (minutes)
 	@$(GO) run ./test/bench claims $(BENCH)
 
+.PHONY: floor
+floor: cluster-tools build ## compare each operation with the fewest writes, a bare client that makes them, and stock (10 minutes)
+	@tools/build.sh $(BIN) upstream-csi-provisioner upstream-csi-attacher upstream-csi-resizer \
+		upstream-csi-snapshotter upstream-snapshot-controller
+	@$(GO) run ./test/bench floor $(BENCH)
+
 .PHONY: bench-quick
 bench-quick: cluster-tools build ## the same with 200 claims, in an empty cluster
 	@$(GO) run ./test/bench claims -claims 200 -pairs 0

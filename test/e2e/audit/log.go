@@ -1,11 +1,13 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
-	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/rand"
@@ -17,6 +19,9 @@ type Log struct {
 	Path string
 	// Touch makes a request whose URI contains the mark, so that the mark is in the log.
 	Touch func(ctx context.Context, mark string) error
+
+	mu   sync.Mutex
+	last Mark // the search for the next one begins there
 }
 
 // Mark is a place in the log.
@@ -34,24 +39,40 @@ func (l *Log) Mark(ctx context.Context) (Mark, error) {
 	if err := l.Touch(ctx, name); err != nil {
 		return 0, fmt.Errorf("mark the audit log: %w", err)
 	}
-	var end Mark
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	end := l.last
 	err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, markTime, true, func(context.Context) (bool, error) {
-		content, err := os.ReadFile(l.Path)
+		if info, err := os.Stat(l.Path); err == nil && info.Size() < int64(l.last) {
+			l.last = 0 // a new file, of a server that was started anew
+		}
+		content, err := l.since(l.last)
 		if err != nil {
 			return false, err
 		}
-		at := strings.Index(string(content), name)
+		at := bytes.Index(content, []byte(name))
 		if at < 0 {
 			return false, nil
 		}
-		length := strings.IndexByte(string(content[at:]), '\n')
-		end = Mark(at + length + 1)
+		length := bytes.IndexByte(content[at:], '\n')
+		end = l.last + Mark(at+length+1)
 		return length >= 0, nil
 	})
 	if err != nil {
 		return 0, fmt.Errorf("mark the audit log: %w", err)
 	}
+	l.last = end
 	return end, nil
+}
+
+// since returns the log from a mark on.
+func (l *Log) since(from Mark) ([]byte, error) {
+	file, err := os.Open(l.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.NewSectionReader(file, int64(from), math.MaxInt64-int64(from)))
 }
 
 // Between counts the requests from one mark to another.
