@@ -251,7 +251,7 @@ func (t *turn) isOwn(r audit.Request) bool {
 func (t *turn) single(ctx context.Context, o operation, it *item) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := o.ask(ctx, t, it); err != nil {
+	if err := o.ask(t, ctx, it); err != nil {
 		return 0, err
 	}
 	var asked runner.Times
@@ -259,7 +259,7 @@ func (t *turn) single(ctx context.Context, o operation, it *item) (time.Duration
 	if t.bare != nil {
 		t.bare.time(true)
 		defer t.bare.time(false)
-		if err := o.write(ctx, t.bare, it); err != nil {
+		if err := o.write(t.bare, ctx, it); err != nil {
 			return 0, err
 		}
 	}
@@ -281,7 +281,7 @@ func (t *turn) burst(ctx context.Context, o operation, items []*item) (time.Dura
 	both.Go(func() error {
 		defer close(asked)
 		return t.each(inside, items, func(it *item) error {
-			err := o.ask(inside, t, it)
+			err := o.ask(t, inside, it)
 			asked <- it
 			return err
 		})
@@ -290,7 +290,7 @@ func (t *turn) burst(ctx context.Context, o operation, items []*item) (time.Dura
 		for range t.sizes.workers {
 			both.Go(func() error {
 				for it := range asked {
-					if err := o.write(inside, t.bare, it); err != nil {
+					if err := o.write(t.bare, inside, it); err != nil {
 						return err
 					}
 				}

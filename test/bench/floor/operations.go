@@ -42,8 +42,8 @@ type operation struct {
 	how    string // how the row is measured: what a user does, and what ends it
 	// upstream is the sidecar of upstream that the row needs; empty for kube-controller-manager.
 	upstream string
-	ask      func(context.Context, *turn, *item) error // what a user does
-	write    func(context.Context, *bare, *item) error // what the bare client does next
+	ask      func(*turn, context.Context, *item) error // what a user does
+	write    func(*bare, context.Context, *item) error // what the bare client does next
 }
 
 // operations are in the order in which they are played. Provision and delete have volumes of their

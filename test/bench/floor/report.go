@@ -154,6 +154,15 @@ func (t table) text() string {
 	for _, paragraph := range t.Paragraphs {
 		fmt.Fprintf(&out, "\n%s\n", wrapped(paragraph))
 	}
+	return trimmed(out.String())
+}
+
+// trimmed removes spaces at the ends of lines.
+func trimmed(text string) string {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		out.WriteString(strings.TrimRight(line, " \n") + "\n")
+	}
 	return out.String()
 }
 
