@@ -43,7 +43,18 @@ func (b *bare) attach(ctx context.Context, it *item) error {
 	if err := b.all(b.status(ctx, va)); err != nil {
 		return err
 	}
-	return b.listOf(it.node).write(ctx, b, pv.Name, true)
+	if err := b.listOf(it.node).write(ctx, b, pv.Name, true); err != nil {
+		return err
+	}
+	return b.used(ctx, it, corev1.ConditionFalse)
+}
+
+// used is FL-20, the condition Unused of a claim.
+func (b *bare) used(ctx context.Context, it *item, unused corev1.ConditionStatus) error {
+	it.pair.claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{
+		Type: corev1.PersistentVolumeClaimUnused, Status: unused, LastTransitionTime: metav1.Now(),
+	}}
+	return b.all(b.status(ctx, it.pair.claim))
 }
 
 // detach is FL-15.
@@ -51,7 +62,10 @@ func (b *bare) detach(ctx context.Context, it *item) error {
 	if err := b.listOf(it.node).write(ctx, b, it.pair.pv.Name, false); err != nil {
 		return err
 	}
-	return b.all(b.delete(ctx, it.attachment), b.finalize(ctx, it.attachment))
+	if err := b.all(b.delete(ctx, it.attachment), b.finalize(ctx, it.attachment)); err != nil {
+		return err
+	}
+	return b.used(ctx, it, corev1.ConditionTrue)
 }
 
 func (b *bare) listOf(node string) *nodeList {

@@ -76,13 +76,19 @@ func (b *bare) newVolume(claim *corev1.PersistentVolumeClaim) *corev1.Persistent
 
 func (b *bare) remove(ctx context.Context, it *item) error { return b.reclaim(ctx, &it.pair) }
 
-// reclaim is FL-12.
+// reclaim is FL-12. Separate, the controllers and csi-provisioner each remove their own finalizer.
 func (b *bare) reclaim(ctx context.Context, p *pair) error {
 	if err := b.all(b.finalize(ctx, p.claim)); err != nil {
 		return err
 	}
 	p.pv.Status.Phase = corev1.VolumeReleased
-	return b.all(b.status(ctx, p.pv), b.delete(ctx, p.pv), b.finalize(ctx, p.pv))
+	if err := b.all(b.status(ctx, p.pv), b.delete(ctx, p.pv)); err != nil {
+		return err
+	}
+	if err := b.alone(b.finalize(ctx, p.pv, names.FinalizerVolume)); err != nil {
+		return err
+	}
+	return b.all(b.finalize(ctx, p.pv))
 }
 
 // expand is FL-16.

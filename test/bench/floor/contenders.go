@@ -101,11 +101,13 @@ func (b *bench) contenders() []runner.Contender {
 			sidecar(stockSnapshotter, accountSnapshotter, true, threads),
 		}},
 		{Short: bareTogether, Name: "bare client of one process"},
-		{Short: ourTogether, Name: "one process: plane --with-attacher, and csi-snapshotter --snapshot-controller",
+		{
+			Short: ourTogether, Name: "one process: plane --with-attacher, and csi-snapshotter --snapshot-controller",
 			Programs: []runner.Program{
 				ours(accountPlane, true, "plane", "--with-attacher", leases, threads),
 				ours(accountSnapshots, true, "csi-snapshotter", "--snapshot-controller", threads),
-			}},
+			},
+		},
 	}
 }
 
@@ -133,8 +135,10 @@ func accounts(ctx context.Context, r *runner.Run) error {
 		account             string
 		clusterRoles, roles []string
 	}{
-		{accountPlane, roles(accountControllers, accountProvisioner, accountAttacher, accountResizer),
-			roles(accountControllers, accountProvisioner)},
+		{
+			accountPlane, roles(accountControllers, accountProvisioner, accountAttacher, accountResizer),
+			roles(accountControllers, accountProvisioner),
+		},
 		{accountSnapshots, roles(accountSnapshotter, accountController), nil},
 		{accountStock, []string{"cluster-admin"}, nil},
 		{accountUsers, []string{"cluster-admin"}, nil},

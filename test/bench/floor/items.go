@@ -45,7 +45,7 @@ func (t *turn) items(n int) []*item {
 	for i := range all {
 		t.made++
 		all[i] = &item{
-			name: fmt.Sprintf("%s-%d-%05d", t.running.Short, t.round, t.made), node: nodeName(i % t.bench.sizes.nodes),
+			name: fmt.Sprintf("%s-%d-%05d", t.running.Short, t.round, t.made), node: nodeName(i % t.sizes.nodes),
 		}
 	}
 	return all

@@ -117,7 +117,8 @@ func (t *turn) measures(row string) bool {
 // steps plays operations, and measures those that are selected.
 func (t *turn) steps(ctx context.Context, items []*item, rows ...string) error {
 	for _, row := range rows {
-		o, err := find(row), error(nil)
+		var err error
+		o := find(row)
 		if t.measures(row) {
 			err = t.row(ctx, o, items)
 		} else {

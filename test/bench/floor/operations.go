@@ -59,7 +59,7 @@ func operations() []operation {
 		},
 		{
 			name: opDelete, id: "FL-12", upstream: stockProvisioner, ask: (*turn).askDelete, write: (*bare).remove,
-			floors: [2]need{{Writes: 4, Depth: 4}, {Writes: 4, Depth: 4}},
+			floors: [2]need{{Writes: 5, Depth: 4}, {Writes: 4, Depth: 4}},
 			how: "A user deletes the claim of a volume that was never attached, with the policy Delete; it ends when " +
 				"the PersistentVolume is gone.",
 		},
@@ -77,16 +77,16 @@ func operations() []operation {
 		},
 		{
 			name: opAttach, id: "FL-14", upstream: stockAttacher, ask: (*turn).askAttach, write: (*bare).attach,
-			floors: [2]need{{Writes: 4, Batched: 1, Depth: 5}, {Writes: 2, Batched: 1, Depth: 3}},
+			floors: [2]need{{Writes: 5, Batched: 1, Depth: 5}, {Writes: 3, Batched: 1, Depth: 3}},
 			how: "A pod with the claim is created, bound to a node; it ends when the status of the node has the " +
 				"volume. It is the first attach of each volume, which in processes of their own has the finalizer of the " +
-				"PersistentVolume.",
+				"PersistentVolume. One write is the condition Unused of the claim (FL-20), beside the path.",
 		},
 		{
 			name: opDetach, id: "FL-15", upstream: stockAttacher, ask: (*turn).askDetach, write: (*bare).detach,
-			floors: [2]need{{Writes: 2, Batched: 1, Depth: 3}, {Writes: 2, Batched: 1, Depth: 3}},
+			floors: [2]need{{Writes: 3, Batched: 1, Depth: 3}, {Writes: 3, Batched: 1, Depth: 3}},
 			how: "The pod is deleted; it ends when the VolumeAttachment is gone. No kubelet reports the volume in use, " +
-				"so its time to unmount is not part of it.",
+				"so its time to unmount is not part of it. One write is the condition Unused of the claim (FL-20).",
 		},
 		{
 			name: opSnapshot, id: "FL-18", upstream: stockSnapshotter, ask: (*turn).askSnapshot, write: (*bare).snapshot,

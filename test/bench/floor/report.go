@@ -3,6 +3,8 @@ package floor
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -148,8 +150,8 @@ func (t table) text() string {
 			}
 		})
 	}
-	for _, left := range t.LeftOut {
-		fmt.Fprintf(&out, "\nLeft out: %s", left)
+	for _, note := range t.notes() {
+		fmt.Fprintf(&out, "\n%s\n", wrapped(note))
 	}
 	for _, paragraph := range t.Paragraphs {
 		fmt.Fprintf(&out, "\n%s\n", wrapped(paragraph))
@@ -190,13 +192,31 @@ func (t table) markdown() string {
 			row(k.cells()...)
 		}
 	}
-	for _, left := range t.LeftOut {
-		fmt.Fprintf(&out, "\nLeft out: %s.\n", left)
+	for _, note := range t.notes() {
+		fmt.Fprintf(&out, "\n%s\n", wrapped(note))
 	}
 	for _, paragraph := range t.Paragraphs {
 		fmt.Fprintf(&out, "\n%s\n", wrapped(paragraph))
 	}
 	return out.String()
+}
+
+// notes are the rows that were left out, and the requests by kind where ours are above the floor.
+func (t table) notes() (all []string) {
+	for _, left := range t.LeftOut {
+		all = append(all, "Left out: "+left+".")
+	}
+	for _, l := range t.Lines {
+		if l.Contender != ourSeparate && l.Contender != ourTogether || l.Writes <= aimWrites*l.Floor && l.Reads == 0 {
+			continue
+		}
+		var kinds []string
+		for _, kind := range slices.Sorted(maps.Keys(l.Kinds)) {
+			kinds = append(kinds, fmt.Sprintf("%s %.2f", kind, l.Kinds[kind]))
+		}
+		all = append(all, fmt.Sprintf("Requests of %s, %s: %s.", l.Row, l.Contender, strings.Join(kinds, ", ")))
+	}
+	return all
 }
 
 // pageWidth is that of paragraphs.

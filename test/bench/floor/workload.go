@@ -39,8 +39,11 @@ type bench struct {
 }
 
 // Workload is the table of floors.
-func Workload() runner.Workload {
-	b := &bench{ends: newEnds(), turns: map[string]int{}}
+func Workload() runner.Workload { return newBench().workload() }
+
+func newBench() *bench { return &bench{ends: newEnds(), turns: map[string]int{}} }
+
+func (b *bench) workload() runner.Workload {
 	return runner.Workload{
 		Name: "floor", Summary: "compare each operation with the fewest writes and a bare client that makes them",
 		Rounds: 3, Timeout: 30 * time.Minute, Flags: b.flags, Check: b.check,
