@@ -109,9 +109,10 @@ func TestProvisionerRoleIsUpstreams(t *testing.T) {
 		"storage.k8s.io/volumeattachments": "get list watch",                      // RB-7
 		"coordination.k8s.io/leases":       "create delete get list update watch", // RB-11
 
-		"snapshot.storage.k8s.io/volumesnapshots":        "get list update", // RB-5
-		"snapshot.storage.k8s.io/volumesnapshotcontents": "get",             // RB-5
-		"storage.k8s.io/volumeattributesclasses":         "get",             // RB-10: upstream calls it and lacks the rule
+		"snapshot.storage.k8s.io/volumesnapshots": "get list update watch", // RB-5
+		// RB-5: upstream has no watch. Without it a restore reads the content live.
+		"snapshot.storage.k8s.io/volumesnapshotcontents": "get list watch",
+		"storage.k8s.io/volumeattributesclasses":         "get", // RB-10: upstream calls it and lacks the rule
 		// RB-11: with --enable-capacity.
 		"storage.k8s.io/csistoragecapacities": "create delete get list patch update watch",
 		"/pods":                               "get",

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,7 +16,7 @@ const annLastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 // cached objects are bound claims and volumes. Trim keeps the fields that identify the owner and
 // those that the deletion needs, and pools equal values.
 //
-// A trimmed object must not be sent in an update; use patches. It shares maps, lists and pointers
+// A trimmed object must not be sent in an update, except for a VolumeSnapshot; use patches. It shares maps, lists and pointers
 // with other objects, so a reader without a deep copy must not change it.
 func Trim(in any) (any, error) {
 	object, err := meta.Accessor(in)
@@ -23,6 +24,9 @@ func Trim(in any) (any, error) {
 		return in, nil // a tombstone of the cache, not an object
 	}
 	object.SetManagedFields(nil)
+	if _, isWritten := in.(*snapshotv1.VolumeSnapshot); isWritten { // by an update (RB-5)
+		return in, nil
+	}
 	if annotations := object.GetAnnotations(); annotations[annLastApplied] != "" {
 		delete(annotations, annLastApplied)
 	}

@@ -39,10 +39,12 @@ type Config struct {
 	// Sharing returns the driver's PersistentVolumes with a handle, read live; nil for none.
 	Sharing func(ctx context.Context, handle string) ([]*corev1.PersistentVolume, error)
 	Sources Sources // protects the sources of claims; nil for a driver without any
-	CSI     csi.ControllerClient
-	Calls   *csirpc.VolumeLocks // shared with internal/reclaim
-	Driver  provision.Driver
-	Options provision.Options
+	// Snapshots is [Reader.Snapshots].
+	Snapshots client.Reader
+	CSI       csi.ControllerClient
+	Calls     *csirpc.VolumeLocks // shared with internal/reclaim
+	Driver    provision.Driver
+	Options   provision.Options
 
 	Timeout    time.Duration         // of one CreateVolume
 	Discard    time.Duration         // of one DeleteVolume; 0 for the same

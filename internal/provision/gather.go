@@ -54,6 +54,9 @@ type Reader struct {
 	Nodes func(read func() ([]topology.Node, error)) ([]topology.Node, error)
 	// Shared are live reads that claims share which wait for one object; nil for none.
 	Shared SharedReads
+	// Snapshots reads VolumeSnapshots and their contents from the informer cache, as far as the process
+	// has it; nil for live reads.
+	Snapshots client.Reader
 }
 
 // SharedReads are live reads of what claims are refused for.
@@ -167,8 +170,8 @@ func (r Reader) read(ctx context.Context, s provision.Snapshot, ref verdict.Ref)
 		return readNode(ctx, r.Live, s, ref.Name)
 	case provision.ReadNodes:
 		s.Nodes, err = r.nodes(ctx, s.Driver.Name)
-	case provision.ReadSource, provision.ReadOwnSource:
-		s.Source, s.SourceShared, err = r.source(ctx, s, ref.What == provision.ReadOwnSource)
+	case provision.ReadSource, provision.ReadLiveSource, provision.ReadOwnSource:
+		s.Source, s.SourceShared, err = r.source(ctx, s, ref.What)
 	case provision.ReadAttributes:
 		s.Attributes, err = attributesClass(ctx, r.failing(s), ref.Name)
 	case provision.ReadNamespace:
@@ -201,13 +204,19 @@ func (r Reader) failing(s provision.Snapshot) client.Reader {
 	return r.Shared.Failures(s.Claim, r.Live)
 }
 
-// source reads the source of the claim, by a read of its own or by one that claims share.
+// source reads the source of the claim: from the cache, by a read of its own or by one that claims share.
+// A claim is read live, since the cache drops most of a bound one, and so are ReferenceGrants.
 func (r Reader) source(
-	ctx context.Context, s provision.Snapshot, own bool,
+	ctx context.Context, s provision.Snapshot, what string,
 ) (state source.State, isShared bool, err error) {
 	ref := source.Of(s.Claim)
+	if r.Snapshots != nil && what == provision.ReadSource && ref.IsSnapshot() && !source.NeedsGrant(s.Claim, ref) {
+		state, err = sources.Read(ctx, r.Snapshots, ref)
+		state.Cached = true
+		return state, false, err
+	}
 	read := func() (source.State, error) { return sources.ReadFor(ctx, r.Live, ref, s.Key.Namespace) }
-	if own || r.Shared == nil {
+	if what == provision.ReadOwnSource || r.Shared == nil {
 		state, err = read()
 		return state, false, err
 	}

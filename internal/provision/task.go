@@ -43,7 +43,7 @@ func (c *Controller) Read(
 func (c *Controller) reader() Reader {
 	return Reader{
 		Readers: kube.Readers{Cached: c.Cached, Live: secretVersionReader{c.Live, c.secrets, c.Clock}},
-		Nodes:   c.survey.get, Shared: c.shared,
+		Nodes:   c.survey.get, Shared: c.shared, Snapshots: c.Snapshots,
 	}
 }
 

@@ -21,7 +21,9 @@ type Config struct {
 	Cached client.Reader // the informer cache
 	Live   client.Reader // the API server
 	Writer client.Writer
-	Driver string
+	// Snapshots is [Reader.Snapshots].
+	Snapshots client.Reader
+	Driver    string
 	// Asks reports whether a claim asks for a volume of the driver.
 	Asks func(*corev1.PersistentVolumeClaim) bool
 	// Requests returns all requests with a source whose outcome is not known, once the journal may be

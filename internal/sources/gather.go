@@ -34,6 +34,10 @@ type Reader struct {
 	Asks func(*corev1.PersistentVolumeClaim) bool
 	// Known returns the users that this process knows of, without the claims that wait; nil for none.
 	Known func(context.Context, source.Ref) (source.Users, error)
+	// Protected returns the source as this process knows it with the finalizer; nil for none.
+	Protected func(source.Ref) source.State
+	// Snapshots reads VolumeSnapshots from the cache; nil where the process does not have them there.
+	Snapshots client.Reader
 	// Elsewhere returns the unresolved requests of instances on other nodes; nil for no such instances.
 	Elsewhere func(context.Context) ([]source.Request, error)
 }
@@ -48,11 +52,37 @@ func (r Reader) Gather(ctx context.Context, ref source.Ref) (source.Held, error)
 			return h, err
 		}
 	}
-	if h.Users.Claims, err = r.claims(ctx, ref); err != nil || !ref.IsClaim() {
+	if h.Users.Claims, err = r.claims(ctx, ref); err != nil {
 		return h, err
+	}
+	if !ref.IsClaim() {
+		return r.known(ctx, h)
 	}
 	h.Claim, err = kube.Get(ctx, r.Cached, ref.NamespacedName, &corev1.PersistentVolumeClaim{}) // for its event
 	return h, err
+}
+
+// known adds a VolumeSnapshot without users as this process knows it with the finalizer, or as new as the
+// cache has it.
+func (r Reader) known(ctx context.Context, h source.Held) (source.Held, error) {
+	if r.Protected == nil || h.Users.IsBusy() {
+		return h, nil
+	}
+	known := r.Protected(h.Ref)
+	if known.Snapshot == nil {
+		return h, nil
+	}
+	if r.Snapshots != nil {
+		now, err := kube.Get(ctx, r.Snapshots, h.Ref.NamespacedName, &snapshotv1.VolumeSnapshot{})
+		if err != nil || now == nil || now.UID != known.Snapshot.UID {
+			return h, err
+		}
+		if objects.IsNewer(now.ResourceVersion, known.Snapshot.ResourceVersion) {
+			known.Snapshot = now
+		}
+	}
+	h.State, h.IsKnown = known, true
+	return h, nil
 }
 
 // Read returns the snapshot with what a decision asked for.
@@ -108,8 +138,7 @@ func ReadFor(ctx context.Context, from client.Reader, ref source.Ref, namespace 
 	return Read(ctx, from, ref)
 }
 
-// Read gathers a source. from must be the API server: the cache drops most of a bound
-// claim, and whether a source may be read must not depend on a stale cache.
+// Read gathers a source. For a claim, from must be the API server: the cache drops most of a bound one.
 //
 // A kind that the API server does not serve, and an object that may not be read, are part of the
 // answer: both end without a restart (H-38).

@@ -15,10 +15,9 @@ type held struct {
 	// no longer than a context lasts, since its holder waits for the API server.
 	turn  chan struct{}
 	begun int // calls that used the source, guarded by the mutex of the register
-	// uid and version are those of the object when this process last knew that it has the finalizer;
-	// empty when it does not know.
-	uid     types.UID
-	version string
+	// protected is the source as this process last knew it with the finalizer; the zero value when it does
+	// not know. It is guarded by the mutex of the register, and changes only under the lock.
+	protected source.State
 }
 
 // lock returns when no other goroutine adds or removes the finalizer.
@@ -74,6 +73,24 @@ func (r *register) count(ref source.Ref) (calls, begun int) {
 		begun = one.begun
 	}
 	return calls, begun
+}
+
+// protected returns the source as this process last knew it with the finalizer. The object must not be
+// changed.
+func (r *register) protected(ref source.Ref) source.State {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if one := r.sources[ref]; one != nil {
+		return one.protected
+	}
+	return source.State{}
+}
+
+// setProtected sets what [register.protected] returns. The caller has locked the source.
+func (r *register) setProtected(ref source.Ref, now source.State) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.of(ref).protected = now
 }
 
 // get returns a source, which is known from now on.

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	"github.com/purser-csi/purser/internal/objects"
 	provision "github.com/purser-csi/purser/internal/provision/rules"
 	source "github.com/purser-csi/purser/internal/sources/rules"
 )
@@ -24,41 +23,76 @@ var errReplaced = errors.New("it was deleted and created again")
 // returns when the API server has the finalizer. Without the permission to update VolumeSnapshots,
 // which upstream's role had not before 6.2, the restore goes on without protection (RB-5, C-60).
 func (c *Controller) Protect(ctx context.Context, a provision.ProtectSource, claim types.UID) error {
-	one := c.begin(a.Ref, claim)
+	ref := a.Source.Ref
+	one := c.begin(ref, claim)
 	if err := one.lock(ctx); err != nil {
-		return fmt.Errorf("protect %s: %w", a.Ref, err)
+		return fmt.Errorf("protect %s: %w", ref, err)
 	}
 	defer one.unlock()
-	if one.uid == a.UID && (a.Protected || !objects.IsNewer(a.Version, one.version)) {
+	if source.IsSame(c.protected(ref), a.Source) {
 		return nil
 	}
-	err := retry.RetryOnConflict(retry.DefaultRetry, func() error { return c.protect(ctx, a, one) })
-	if apierrors.IsForbidden(err) && a.Ref.IsSnapshot() {
-		c.tellUnprotected(ctx, a.Ref)
-		return nil
+	now, err := c.protect(ctx, a.Source)
+	if apierrors.IsForbidden(err) && ref.IsSnapshot() {
+		c.tellUnprotected(ctx, ref)
+		now, err = source.State{}, c.confirm(ctx, a.Source)
 	}
 	if err != nil {
-		return fmt.Errorf("protect %s: %w", a.Ref, err)
+		return fmt.Errorf("protect %s: %w", ref, err)
 	}
+	c.setProtected(ref, now)
 	return nil
 }
 
-// protect makes one attempt on the object as the API server has it. The caller has locked one.
-func (c *Controller) protect(ctx context.Context, a provision.ProtectSource, one *held) error {
-	object := newObject(a.Ref)
-	if err := c.Live.Get(ctx, a.Ref.NamespacedName, object); err != nil {
-		return err
-	}
-	if object.GetUID() != a.UID {
-		return errReplaced
-	}
-	if controllerutil.AddFinalizer(object, a.Ref.Finalizer()) {
-		if err := c.Writer.Update(ctx, object); err != nil {
-			return err
+// protect returns the source with the finalizer. For a VolumeSnapshot the first attempt is made from the
+// object that was checked, without a read; a conflict says that the API server has a newer one. A claim
+// changes too often for that. A finalizer that the object had then may have been removed since, so such an
+// object is read. The caller has locked the source.
+func (c *Controller) protect(ctx context.Context, s source.State) (source.State, error) {
+	if s.Ref.IsSnapshot() && !source.IsProtected(s.Object(), s.Ref) {
+		now, err := c.add(ctx, s.With(s.Object().DeepCopyObject().(client.Object)))
+		if !apierrors.IsConflict(err) {
+			return now, err
 		}
 	}
-	one.uid, one.version = object.GetUID(), object.GetResourceVersion()
-	return nil
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		object, err := c.read(ctx, s)
+		if err == nil {
+			s, err = c.add(ctx, s.With(object))
+		}
+		return err
+	})
+	return s, err
+}
+
+// add makes one attempt on the source, whose object it changes.
+func (c *Controller) add(ctx context.Context, s source.State) (source.State, error) {
+	object := s.Object()
+	if !controllerutil.AddFinalizer(object, s.Ref.Finalizer()) {
+		return s, nil
+	}
+	return s, c.Writer.Update(ctx, object)
+}
+
+// read returns the object of the source, as the API server has it.
+func (c *Controller) read(ctx context.Context, s source.State) (client.Object, error) {
+	object := newObject(s.Ref)
+	if err := c.Live.Get(ctx, s.Ref.NamespacedName, object); err != nil {
+		return nil, err
+	}
+	if object.GetUID() != s.Object().GetUID() {
+		return nil, errReplaced
+	}
+	return object, nil
+}
+
+// confirm returns an error if a cached object is not the one that the API server has.
+func (c *Controller) confirm(ctx context.Context, s source.State) error {
+	if !s.Cached {
+		return nil
+	}
+	_, err := c.read(ctx, s)
+	return err
 }
 
 // Done ends what [Controller.Protect] began for a claim.
@@ -89,20 +123,35 @@ func (c *Controller) unprotect(ctx context.Context, h source.Held) (source.Verdi
 	if err := c.Flushed(ctx); err != nil {
 		return nil, fmt.Errorf("remove the finalizer of %s: %w", h.Ref, err)
 	}
-	one.uid, one.version = "", ""
-	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		object := newObject(h.Ref)
-		err := c.Live.Get(ctx, h.Ref.NamespacedName, object)
-		if err != nil || object.GetUID() != h.Object().GetUID() ||
-			!controllerutil.RemoveFinalizer(object, h.Ref.Finalizer()) {
-			return client.IgnoreNotFound(err)
-		}
-		return client.IgnoreNotFound(c.Writer.Update(ctx, object))
-	})
+	if now, err := c.reader().known(ctx, h); err == nil && now.IsKnown {
+		h = now // the user may have deleted the VolumeSnapshot while the journal was written
+	}
+	c.setProtected(h.Ref, source.State{})
+	err := c.remove(ctx, h.Ref, h.Object().DeepCopyObject().(client.Object))
+	if apierrors.IsConflict(err) {
+		err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+			object, err := c.read(ctx, h.State)
+			if err != nil {
+				return err
+			}
+			return c.remove(ctx, h.Ref, object)
+		})
+	}
+	if errors.Is(err, errReplaced) || apierrors.IsNotFound(err) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("remove the finalizer of %s: %w", h.Ref, err)
 	}
 	return nil, nil
+}
+
+// remove makes one attempt on the object, which it changes.
+func (c *Controller) remove(ctx context.Context, ref source.Ref, object client.Object) error {
+	if !controllerutil.RemoveFinalizer(object, ref.Finalizer()) {
+		return nil
+	}
+	return c.Writer.Update(ctx, object)
 }
 
 func newObject(ref source.Ref) client.Object {

@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -122,7 +124,7 @@ func TestCallThatBeginsBeforeTheWrite(t *testing.T) {
 				return nil, nil
 			}
 			begins = false
-			return nil, c.Protect(ctx, provision.ProtectSource{Ref: ref, UID: "u", Protected: true}, "of the call")
+			return nil, c.Protect(ctx, provision.ProtectSource{Source: source.State{Ref: ref, Claim: claim.DeepCopy()}}, "of the call")
 		},
 	})
 	isProtected := func() bool {
@@ -191,5 +193,108 @@ func TestDeletionThatWaitsIsSaid(t *testing.T) {
 	if len(events.events) != 1 || !strings.HasPrefix(events.events[0], "logbook SourceDeletionAwaits: ") ||
 		!strings.Contains(events.events[0], "Secret vault/create") {
 		t.Errorf("events %q", events.events)
+	}
+}
+
+// countedAPI counts the requests about VolumeSnapshots.
+type countedAPI struct {
+	client.Client
+	reads, writes int
+}
+
+func (c *countedAPI) Get(ctx context.Context, key client.ObjectKey, into client.Object, o ...client.GetOption) error {
+	c.reads++
+	return c.Client.Get(ctx, key, into, o...)
+}
+
+func (c *countedAPI) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
+	c.writes++
+	return c.Client.Update(ctx, o, opts...)
+}
+
+// restoredFrom returns a snapshot with its content, and the controller of its finalizer.
+func restoredFrom(t *testing.T) (*Controller, *countedAPI, source.State) {
+	t.Helper()
+	s := source.State{Ref: source.Ref{Group: names.SnapshotGroup, Kind: source.KindSnapshot}}
+	s.Ref.Namespace, s.Ref.Name = "crew", "s"
+	s.Snapshot = &snapshotv1.VolumeSnapshot{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "crew", Name: "s", UID: "u"},
+		Status:     &snapshotv1.VolumeSnapshotStatus{BoundVolumeSnapshotContentName: new("content")},
+	}
+	s.Content = &snapshotv1.VolumeSnapshotContent{
+		ObjectMeta: metav1.ObjectMeta{Name: "content"},
+		Spec:       snapshotv1.VolumeSnapshotContentSpec{Driver: "csi.example"},
+		Status:     &snapshotv1.VolumeSnapshotContentStatus{SnapshotHandle: new("h")},
+	}
+	builder := fake.NewClientBuilder().WithScheme(kube.NewScheme()).WithObjects(s.Snapshot, s.Content)
+	for _, index := range Indexes() {
+		builder.WithIndex(index.Kind, index.Field, index.Values)
+	}
+	api := &countedAPI{Client: builder.Build()}
+	if err := api.Client.Get(t.Context(), s.Ref.NamespacedName, s.Snapshot); err != nil {
+		t.Fatal(err)
+	}
+	s.Cached = true
+	return New(Config{
+		Settings: reconcile.Settings{
+			Clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), Events: &recorded{},
+			Decided: telemetry.NewCounter(prometheus.NewRegistry(), telemetry.MetricDecisions),
+		},
+		Cached: api.Client, Live: api, Writer: api, Driver: "csi.example", Snapshots: api.Client,
+		Requests: func(context.Context) ([]source.Request, error) { return nil, nil },
+		Flushed:  func(context.Context) error { return nil },
+	}), api, s
+}
+
+// A restore has two writes for its snapshot, and no read.
+func TestRequestsOfARestore(t *testing.T) {
+	c, api, s := restoredFrom(t)
+	for _, claim := range []types.UID{"a", "b"} {
+		if err := c.Protect(t.Context(), provision.ProtectSource{Source: s}, claim); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, claim := range []types.UID{"a", "b"} {
+		c.Done(claim)
+		if _, err := c.Loop().Reconcile(t.Context(), s.Ref); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := &snapshotv1.VolumeSnapshot{}
+	if err := api.Client.Get(t.Context(), s.Ref.NamespacedName, now); err != nil || source.IsProtected(now, s.Ref) {
+		t.Errorf("%v, finalizers %v", err, now.Finalizers)
+	}
+	if api.reads != 0 || api.writes != 2 {
+		t.Errorf("%d reads and %d writes", api.reads, api.writes)
+	}
+}
+
+// A cached snapshot that another one has replaced is not protected, and no volume is made from it.
+func TestReplacedSnapshot(t *testing.T) {
+	c, api, s := restoredFrom(t)
+	again := s.Snapshot.DeepCopy()
+	again.UID, again.ResourceVersion = "v", ""
+	if err := errors.Join(api.Delete(t.Context(), s.Snapshot.DeepCopy()), api.Create(t.Context(), again)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Protect(t.Context(), provision.ProtectSource{Source: s}, "a"); !errors.Is(err, errReplaced) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A cached snapshot that has changed is protected after a read.
+func TestChangedSnapshot(t *testing.T) {
+	c, api, s := restoredFrom(t)
+	now := s.Snapshot.DeepCopy()
+	now.Labels = map[string]string{"a": "b"}
+	if err := api.Client.Update(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Protect(t.Context(), provision.ProtectSource{Source: s}, "a"); err != nil || api.reads != 1 {
+		t.Errorf("%v, %d reads", err, api.reads)
+	}
+	if err := api.Client.Get(t.Context(), s.Ref.NamespacedName, now); err != nil || !source.IsProtected(now, s.Ref) ||
+		now.Labels["a"] != "b" {
+		t.Errorf("%v, %+v", err, now.ObjectMeta)
 	}
 }

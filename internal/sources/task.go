@@ -25,7 +25,7 @@ func (c *Controller) Read(ctx context.Context, h source.Held, refs []verdict.Ref
 func (c *Controller) reader() Reader {
 	return Reader{
 		Readers: kube.Readers{Cached: c.Cached, Live: c.Live}, Driver: c.Driver, Asks: c.Asks, Known: c.users,
-		Elsewhere: c.Elsewhere,
+		Elsewhere: c.Elsewhere, Protected: c.protected, Snapshots: c.Snapshots,
 	}
 }
 

@@ -240,7 +240,7 @@ func (p *process) wire(mgr manager.Manager, have parts) {
 		Cached: own, Live: live, Writer: writer, Journal: have.entries, CSI: have.driver, Calls: underWay,
 		Driver:  provision.Driver{Name: driverName, Plugin: plugin, Controller: controller, HasTopology: p.world.work.nodes},
 		Options: provision.Options{NamePrefix: "pvc", NameUUIDLength: -1, Identity: fmt.Sprint("process-", p.number), Attaches: p.queue != nil}, HandedOver: p.attend(mgr),
-		Sharing: reclaims.Sharing, Sources: sources,
+		Sharing: reclaims.Sharing, Sources: sources, Snapshots: p.snapshots(mgr, own, live),
 		Timeout: callTimeout, Settings: p.settings(4), InFlight: measures.InFlight,
 	})
 	if err := errors.Join(claims.AddTo(p.ctx, mgr), reclaims.AddTo(p.ctx, mgr)); err != nil {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
@@ -88,8 +89,13 @@ func (w *world) copying(request *csi.CreateVolumeRequest) {
 	if !w.driver.HasSource(id) && !w.driver.Has(request.GetName()) {
 		w.violate("S2: volume %s is to be made from %s, which is gone", request.GetName(), id)
 	}
+	for _, claim := range apiserver.Objects(w.server, &corev1.PersistentVolumeClaim{}) {
+		if want := claim.Annotations[annMadeFrom]; want != "" && want != id && "pvc-"+string(claim.UID) == request.GetName() {
+			w.violate("S5: volume %s is to be made from %s, and claim %s names %s", request.GetName(), id, claim.Name, want)
+		}
+	}
 	for _, vs := range apiserver.Objects(w.server, &snapshotv1.VolumeSnapshot{}) {
-		if "handle-"+vs.Name == id && !slices.Contains(vs.Finalizers, names.FinalizerRestoreSource) {
+		if "handle-"+strings.TrimPrefix(*vs.Status.BoundVolumeSnapshotContentName, "content-") == id && !slices.Contains(vs.Finalizers, names.FinalizerRestoreSource) {
 			w.violate("S2: volume %s is to be made from snapshot %s without the finalizer", request.GetName(), vs.Name)
 		}
 	}

@@ -3,9 +3,11 @@ package sim
 import (
 	"context"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/objects"
 	provisioning "github.com/purser-csi/purser/internal/provision"
@@ -48,6 +50,25 @@ func breaksSources(b brokenSources) func(provisioning.Sources) provisioning.Sour
 	}
 }
 
+// blindWriter updates the VolumeSnapshot that has the name, whichever version of it the caller has seen.
+type blindWriter struct {
+	client.Writer
+	live client.Reader
+}
+
+// Update implements client.Writer.
+func (b blindWriter) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
+	if _, is := o.(*snapshotv1.VolumeSnapshot); is {
+		now := &snapshotv1.VolumeSnapshot{}
+		if err := b.live.Get(ctx, client.ObjectKeyFromObject(o), now); err != nil {
+			return err
+		}
+		o.SetUID(now.UID)
+		o.SetResourceVersion(now.ResourceVersion)
+	}
+	return b.Writer.Update(ctx, o, opts...)
+}
+
 // sourceMutants must all be caught.
 var sourceMutants = []mutant{
 	{name: "makes volumes from sources without the finalizer", sources: breaksSources(brokenSources{
@@ -74,6 +95,10 @@ var sourceMutants = []mutant{
 	},
 	{name: "is not enqueued when a call or a request ends", by: "sources deleted", sources: breaksSources(brokenSources{silent: true})},
 	{name: "keeps the finalizer of a claim whose class is gone", by: "everything deleted while something is missing", client: needs(objects.ClaimClass, &storagev1.StorageClass{})},
+	{
+		name: "adds the finalizer to whatever has the name of a cached snapshot", by: "watch",
+		protection: func(c *sources.Config) { c.Writer = blindWriter{c.Writer, c.Live} },
+	},
 	{name: "emits no event", mute: true},
 	{name: "takes the finalizers of other drivers off (X-16)", protection: func(c *sources.Config) { c.Driver = "other.example" }},
 	{name: "looks at no snapshot that a former process protected", by: "crash, and the sources are deleted while we are down", unswept: true},

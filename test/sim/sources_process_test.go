@@ -9,6 +9,7 @@ import (
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 
+	"github.com/purser-csi/purser/internal/kube"
 	provisioning "github.com/purser-csi/purser/internal/provision"
 	"github.com/purser-csi/purser/internal/sources"
 	source "github.com/purser-csi/purser/internal/sources/rules"
@@ -33,6 +34,7 @@ func (p *process) protectSources(mgr manager.Manager, have parts, claims **provi
 	if m.protection != nil {
 		m.protection(&cfg)
 	}
+	cfg.Snapshots = p.snapshots(mgr, have.cached.(*kube.Overlay), have.api)
 	c := sources.New(cfg)
 	if err := c.AddTo(p.ctx, mgr); err != nil {
 		panic(err)
@@ -41,6 +43,17 @@ func (p *process) protectSources(mgr manager.Manager, have parts, claims **provi
 		return m.sources(c)
 	}
 	return c
+}
+
+// snapshots returns the reader of snapshots from the cache, for the casts that make volumes from sources.
+func (p *process) snapshots(mgr manager.Manager, own *kube.Overlay, live client.Reader) client.Reader {
+	if !p.world.work.processSet.copies {
+		return nil
+	}
+	if err := own.Watch(p.ctx, mgr.GetCache(), snapshotKinds...); err != nil {
+		panic(err)
+	}
+	return kube.ByKind(own, live, snapshotKinds...)
 }
 
 // unlisted is an API server that has no VolumeSnapshot to list.

@@ -1,10 +1,13 @@
 package sim
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,13 +31,16 @@ var (
 
 func sourceProcesses(disturb func(*world)) *processSet {
 	return &processSet{
-		ours: besideStock.ours, kinds: besideStock.kinds, check: end.ofSources, disturb: disturb, copies: true,
+		ours: besideStock.ours, kinds: append(slices.Clone(besideStock.kinds), snapshotKinds...), check: end.ofSources, disturb: disturb, copies: true,
 		startOthers: func(w *world) {
 			stock(w)
 			go w.snapshotController()
 		},
 	}
 }
+
+// snapshotKinds are in the cache of the provisioner too.
+var snapshotKinds = []client.Object{&snapshotv1.VolumeSnapshot{}, &snapshotv1.VolumeSnapshotContent{}}
 
 var sourceWorkloads = append(sourceScripts(sourcesGo, ""), sourceScripts(allGo, ", all go")...)
 
@@ -47,7 +53,7 @@ func sourceScripts(c *processSet, suffix string) []workload {
 			u.deleteSnapshot("s")
 			u.pause(time.Second)
 		}},
-		{name: "a snapshot is deleted amid its restore" + suffix, small: true, processSet: c, setup: snapshotted, script: func(u *user) {
+		{name: "a snapshot is deleted amid its restore" + suffix, small: true, contested: true, processSet: c, setup: snapshotted, script: func(u *user) {
 			u.claim("a", restoring("s", "1Gi"))
 			u.pause(2 * time.Millisecond)
 			u.deleteSnapshot("s")
@@ -88,6 +94,14 @@ func sourceScripts(c *processSet, suffix string) []workload {
 			u.snapshot("s")
 			u.untilBound("a")
 		}},
+		{name: "a snapshot is taken again under its name" + suffix, small: true, processSet: c, setup: snapshotted, script: func(u *user) {
+			u.claim("a", restoring("s", "1Gi"))
+			u.untilBound("a")
+			u.deleteSnapshot("s")
+			u.untilNoSnapshot("s")
+			u.claim("b", restoring("s", "1Gi"), madeFrom(u.snapshot("s")))
+			u.untilBound("b")
+		}},
 		{name: "finalizers that upstream left" + suffix, processSet: c, setup: func(u *user) {
 			immediate(u)
 			u.snapshot("s", names.FinalizerRestoreSource)
@@ -110,15 +124,26 @@ func snapshotted(u *user) {
 // foreignSnapshot is the name of a snapshot of another driver.
 const foreignSnapshot = "foreign"
 
-// snapshot is a VolumeSnapshot of one gibibyte that is ready, with its content.
-func (u *user) snapshot(name string, finalizers ...string) {
+// annMadeFrom is the handle of the snapshot that a claim names, at the time of its creation.
+const annMadeFrom = "sim/made-from"
+
+func madeFrom(handle string) func(*corev1.PersistentVolumeClaim) {
+	return func(claim *corev1.PersistentVolumeClaim) {
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, annMadeFrom, handle)
+	}
+}
+
+// snapshot is a VolumeSnapshot of one gibibyte that is ready, with its content, whose handle it returns.
+func (u *user) snapshot(name string, finalizers ...string) (handle string) {
 	u.world.log("user takes snapshot %s", name)
+	u.taken++
+	suffix := fmt.Sprintf("%s-%d", name, u.taken)
 	content := &snapshotv1.VolumeSnapshotContent{
-		ObjectMeta: metav1.ObjectMeta{Name: "content-" + name},
+		ObjectMeta: metav1.ObjectMeta{Name: "content-" + suffix},
 		Spec: snapshotv1.VolumeSnapshotContentSpec{
 			Driver: driverName, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete,
 		},
-		Status: &snapshotv1.VolumeSnapshotContentStatus{SnapshotHandle: new("handle-" + name)},
+		Status: &snapshotv1.VolumeSnapshotContentStatus{SnapshotHandle: new("handle-" + suffix)},
 	}
 	if name == foreignSnapshot {
 		content.Spec.Driver = "other.example"
@@ -137,6 +162,15 @@ func (u *user) snapshot(name string, finalizers ...string) {
 		u.world.violate("the content cannot be created: %v", err)
 	}
 	u.world.driver.AddSource(*content.Status.SnapshotHandle)
+	return *content.Status.SnapshotHandle
+}
+
+// untilNoSnapshot waits until a VolumeSnapshot that was deleted is gone.
+func (u *user) untilNoSnapshot(name string) {
+	u.until(func() bool {
+		err := u.api.Get(u.world.ctx, client.ObjectKey{Namespace: claimNamespace, Name: name}, &snapshotv1.VolumeSnapshot{})
+		return apierrors.IsNotFound(err)
+	})
 }
 
 func (u *user) deleteSnapshot(name string) {

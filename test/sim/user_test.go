@@ -18,6 +18,7 @@ import (
 type user struct {
 	world *world
 	api   client.Client
+	taken int // snapshots
 }
 
 // untilShareIsLeft deletes the last claim of a share after a new process has undone the calls of

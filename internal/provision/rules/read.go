@@ -22,10 +22,13 @@ const (
 	ReadNode = "Node"
 	// ReadNodes are the nodes on which the driver is registered, from the cache.
 	ReadNodes = "Nodes of the driver"
-	// ReadSource is the source of the claim, read live. The read may be shared with other claims
-	// ([Snapshot.SourceShared]).
+	// ReadSource is the source of the claim: a VolumeSnapshot from the cache where the process has it
+	// ([source.State.Cached]), else as [ReadLiveSource].
 	ReadSource = "source"
-	// ReadOwnSource is [ReadSource] by a read for this claim alone.
+	// ReadLiveSource is the source of the claim, read live. The read may be shared with other claims
+	// ([Snapshot.SourceShared]).
+	ReadLiveSource = "live source"
+	// ReadOwnSource is [ReadLiveSource] by a read for this claim alone.
 	ReadOwnSource = "source, for this claim alone"
 	// ReadAttributes is the VolumeAttributesClass with the name, read live.
 	ReadAttributes = "VolumeAttributesClass"
@@ -113,7 +116,9 @@ func placeRefs(s Snapshot) (refs []verdict.Ref) {
 }
 
 // sourceRefs returns the source of the claim. A state that was read for another claim may be used only
-// to refuse this one, so CreateVolume always follows a read of its own.
+// to refuse this one, so CreateVolume never follows a read for another claim. A cached state may be used
+// only to go on: it is as old as the cache, and [ProtectSource] has the API server compare it, or it is the
+// object that this process protects already.
 func sourceRefs(s Snapshot) []verdict.Ref {
 	ref := source.Of(s.Claim)
 	if ref.IsNone() {
@@ -121,11 +126,16 @@ func sourceRefs(s Snapshot) []verdict.Ref {
 	}
 	read := verdict.Ref{What: ReadSource, Namespace: ref.Namespace, Name: ref.Name}
 	refs := []verdict.Ref{read}
-	if s.SourceShared && s.has(read) && !IsSourceRefused(s) {
-		read.What = ReadOwnSource
-		refs = append(refs, read)
+	if !s.has(read) {
+		return refs
 	}
-	return refs
+	switch refused := IsSourceRefused(s); {
+	case s.Source.Cached && refused:
+		read.What = ReadLiveSource
+	case s.SourceShared && !refused:
+		read.What = ReadOwnSource
+	}
+	return append(refs, read)
 }
 
 func attributesRefs(s Snapshot) []verdict.Ref {

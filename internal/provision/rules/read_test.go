@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	intent "github.com/purser-csi/purser/internal/journal/rules"
@@ -124,6 +126,76 @@ func TestSharedSourceOnlyRefuses(t *testing.T) {
 			t.Errorf("%s: read %q, want %q", name, got, tc.want)
 		}
 	}
+}
+
+// A cached state of a snapshot lets a claim go on, and refuses none: that takes a live one, which claims may
+// share.
+func TestCachedSourceRefusesNothing(t *testing.T) {
+	unready := func(s *Snapshot) { s.Source.Snapshot.Status.ReadyToUse = new(false) }
+	for name, tc := range map[string]struct {
+		s      Snapshot
+		live   func(*Snapshot)
+		want   string
+		reason verdict.Reason
+	}{
+		"usable": {world(restoring, cached), nil, "source/crew/s", verdict.Provisioning},
+		"not usable": {
+			world(restoring, cached, unready), func(*Snapshot) {}, "source/crew/s live source/crew/s",
+			verdict.SourceNotReady,
+		},
+		"stale": {
+			world(restoring, cached, unready), func(s *Snapshot) { restoring(s) }, "source/crew/s live source/crew/s",
+			verdict.Provisioning,
+		},
+		"stale, and read for another claim": {
+			world(restoring, cached, unready), func(s *Snapshot) { restoring(s); s.SourceShared = true },
+			"source/crew/s live source/crew/s source, for this claim alone/crew/s", verdict.Provisioning,
+		},
+	} {
+		read := func(s Snapshot, refs []verdict.Ref) (Snapshot, error) {
+			for _, ref := range refs {
+				switch ref.What {
+				case ReadLiveSource:
+					s.Source.Cached = false
+					tc.live(&s)
+				case ReadOwnSource:
+					s.SourceShared = false
+				}
+			}
+			return s.With(refs...), nil
+		}
+		s, v, err := verdict.Settle(tc.s, func(s Snapshot) Verdict { return Decide(s, time.Unix(100, 0)) }, read)
+		var got []string
+		for _, ref := range s.Read {
+			got = append(got, ref.String())
+		}
+		if got := strings.Join(got, " "); err != nil || got != tc.want || v.Because().Reason != tc.reason {
+			t.Errorf("%s: read %q, want %q; %s, want %s; %v", name, got, tc.want, v.Because().Reason, tc.reason, err)
+		}
+	}
+}
+
+func cached(s *Snapshot) { s.Source.Cached = true }
+
+// restoring has the claim restore a snapshot that is ready.
+func restoring(s *Snapshot) {
+	s.Claim.Spec.DataSource = &corev1.TypedLocalObjectReference{
+		APIGroup: new(names.SnapshotGroup), Kind: source.KindSnapshot, Name: "s",
+	}
+	s.Driver.Controller[csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT] = true
+	vs := &snapshotv1.VolumeSnapshot{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "crew", Name: "s", UID: "uid of s"},
+		Status: &snapshotv1.VolumeSnapshotStatus{
+			ReadyToUse: new(true), BoundVolumeSnapshotContentName: new("content"),
+		},
+	}
+	content := &snapshotv1.VolumeSnapshotContent{
+		Spec:   snapshotv1.VolumeSnapshotContentSpec{Driver: driver},
+		Status: &snapshotv1.VolumeSnapshotContentStatus{SnapshotHandle: new("h")},
+	}
+	content.Name = "content"
+	content.Spec.VolumeSnapshotRef = corev1.ObjectReference{Namespace: "crew", Name: "s", UID: "uid of s"}
+	s.Source = source.State{Ref: source.Of(s.Claim), Snapshot: vs, Content: content}
 }
 
 // The most that one decision reads fits in the rounds of the loop.

@@ -5,7 +5,6 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/protobuf/proto"
-	"k8s.io/apimachinery/pkg/types"
 
 	source "github.com/purser-csi/purser/internal/sources/rules"
 	"github.com/purser-csi/purser/internal/verdict"
@@ -14,14 +13,7 @@ import (
 // ProtectSource adds the finalizer that protects the source of a claim until its volume is created
 // (C-82, C-83). It comes before [Record]. A finalizer without a volume is removed again; a source
 // that is deleted during CreateVolume may leave half a volume.
-type ProtectSource struct {
-	Ref source.Ref
-	UID types.UID // of the source, as it was checked
-	// Version is the resourceVersion at which the source was checked; Protected says whether it had
-	// the finalizer then.
-	Version   string
-	Protected bool
-}
+type ProtectSource struct{ Source source.State } // as it was checked
 
 func (ProtectSource) action() {}
 
@@ -72,11 +64,7 @@ func protect(s Snapshot) []Action {
 	if s.Source.Ref.IsNone() {
 		return nil
 	}
-	object := s.Source.Object()
-	return []Action{ProtectSource{
-		Ref: s.Source.Ref, UID: object.GetUID(), Version: object.GetResourceVersion(),
-		Protected: source.IsProtected(object, s.Source.Ref),
-	}}
+	return []Action{ProtectSource{s.Source}}
 }
 
 // checkContentSource compares the content source in the response with the requested one (C-72,

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -107,6 +108,9 @@ func (p *parts) claimProvisioner() registry.Controller {
 			registry.Allow(storagev1.GroupName, "storageclasses", registry.Read...),                           // RB-3
 			registry.Allow(names.SnapshotGroup, "volumesnapshots", "get").If(snapshots, takeSnapshots),        // RB-5
 			registry.Allow(names.SnapshotGroup, "volumesnapshotcontents", "get").If(snapshots, takeSnapshots), // RB-5
+			// Without them a restore reads both live.
+			registry.Allow(names.SnapshotGroup, "volumesnapshots", "list", "watch").If(false, takeSnapshots),
+			registry.Allow(names.SnapshotGroup, "volumesnapshotcontents", "list", "watch").If(false, takeSnapshots),
 			registry.Allow(storagev1.GroupName, "volumeattributesclasses", "get").If( // RB-10
 				p.has(csi.ControllerServiceCapability_RPC_MODIFY_VOLUME) &&
 					p.role.Gates.Enabled(GateVolumeAttributesClass),
@@ -116,7 +120,8 @@ func (p *parts) claimProvisioner() registry.Controller {
 			registry.Allow("", "namespaces", "get").By(manifestNamespaces).
 				If(p.role.readsNamespaces(), "for labels of namespaces"), // U-51
 		}, p.topologyOfNodes()...),
-		Fields: append(volumeFields, nodeLabels, kube.AttributesClassFields), Add: p.with(addProvision),
+		Fields: append(volumeFields, nodeLabels, kube.AttributesClassFields, kube.Whole[snapshotv1.VolumeSnapshot](),
+			kube.Whole[snapshotv1.VolumeSnapshotContent]()), Add: p.with(addProvision),
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/purser-csi/purser/internal/telemetry"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Run implements Role.
@@ -76,6 +77,8 @@ type parts struct {
 	measures *telemetry.Metrics
 	settings reconcile.Settings   // of the controller that is being added
 	creator  csi.ControllerClient // for CreateVolume; the publisher of capacities observes the answers
+	// snapshots is for restores, and cachedSnapshots has VolumeSnapshots; nil without such a cache.
+	snapshots, cachedSnapshots client.Reader
 
 	// These are set when they are added.
 	reclaims *reclaiming.Controller
@@ -126,7 +129,8 @@ func addProvision(ctx context.Context, p *parts) error {
 	p.claims = provisioning.New(provisioning.Config{
 		Cached: cached, Live: live, Writer: p.Writer,
 		Journal: p.journal, HandedOver: given, Sharing: p.reclaims.Sharing, Sources: p.sources,
-		CSI: p.creator, Calls: p.role.Locks,
+		Snapshots: p.snapshots,
+		CSI:       p.creator, Calls: p.role.Locks,
 		Driver: provision.Driver{
 			Name: p.Driver.Name, Plugin: p.Driver.Plugin, Controller: p.Driver.Controller, HasTopology: p.topology(),
 			MultiWriters: p.Driver.Controller[csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER],

@@ -2,10 +2,17 @@ package provisioner
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/go-logr/logr"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/names"
+	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/sources"
 	source "github.com/purser-csi/purser/internal/sources/rules"
 )
@@ -24,8 +31,12 @@ func addSourceProtection(ctx context.Context, p *parts) error {
 	if p.role.NodeDeployment.Enabled {
 		elsewhere = p.requestsElsewhere
 	}
+	if err := p.cacheSnapshots(ctx); err != nil {
+		return err
+	}
 	p.sources = sources.New(sources.Config{
-		Settings: settings, Cached: p.Cached, Live: p.Manager.GetAPIReader(),
+		Snapshots: p.cachedSnapshots,
+		Settings:  settings, Cached: p.Cached, Live: p.Manager.GetAPIReader(),
 		Writer: p.Writer,
 		Driver: p.Driver.Name, Sweep: sweep, Elsewhere: elsewhere,
 		Asks:     func(claim *corev1.PersistentVolumeClaim) bool { return p.claims.Asks(claim) },
@@ -33,4 +44,62 @@ func addSourceProtection(ctx context.Context, p *parts) error {
 		Flushed:  func(ctx context.Context) error { return p.journal.Flushed(ctx) },
 	})
 	return p.sources.AddTo(ctx, p.Manager)
+}
+
+// snapshotKind is a kind that a restore reads.
+type snapshotKind struct {
+	object         client.Object
+	name, resource string
+	verbs          []string // that the informer cache of it takes
+}
+
+var snapshotKinds = []snapshotKind{
+	// A cached VolumeSnapshot is compared by the update that protects it.
+	{&snapshotv1.VolumeSnapshot{}, "VolumeSnapshot", "volumesnapshots", []string{"list", "watch", "update"}},
+	{
+		&snapshotv1.VolumeSnapshotContent{}, "VolumeSnapshotContent", "volumesnapshotcontents",
+		[]string{"list", "watch"},
+	},
+}
+
+// cacheSnapshots has restores read VolumeSnapshots and their contents from the informer cache, as far as
+// the API server serves them and the account may watch them: upstream's role has contents to be read only
+// (RB-5). Instances on each node do without: each would have all of the cluster.
+func (p *parts) cacheSnapshots(ctx context.Context) error {
+	if !p.has(csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT) || p.role.NodeDeployment.Enabled {
+		return nil
+	}
+	var cached []client.Object
+	for _, kind := range snapshotKinds {
+		if p.mayCache(ctx, kind) {
+			cached = append(cached, kind.object)
+		}
+	}
+	if len(cached) == 0 {
+		return nil
+	}
+	if err := p.Cached.Watch(ctx, p.Manager.GetCache(), cached...); err != nil {
+		return fmt.Errorf("cache snapshots: %w", err)
+	}
+	p.snapshots = kube.ByKind(p.Cached, p.Manager.GetAPIReader(), cached...)
+	if cached[0] == snapshotKinds[0].object {
+		p.cachedSnapshots = p.Cached
+	}
+	return nil
+}
+
+func (p *parts) mayCache(ctx context.Context, kind snapshotKind) bool {
+	version := snapshotv1.SchemeGroupVersion
+	_, err := p.Manager.GetRESTMapper().RESTMapping(version.WithKind(kind.name).GroupKind(), version.Version)
+	if err != nil {
+		return false
+	}
+	var wanted []process.Permission
+	for _, verb := range kind.verbs {
+		wanted = append(wanted, process.Permission{Group: names.SnapshotGroup, Resource: kind.resource, Verb: verb})
+	}
+	missing, err := process.MissingPermissions(ctx, p.API, wanted)
+	isAllowed := err == nil && len(missing) == 0
+	logr.FromContextOrDiscard(ctx).V(3).Info("sources of restores", "kind", kind.name, "fromCache", isAllowed)
+	return isAllowed
 }

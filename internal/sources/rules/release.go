@@ -43,6 +43,7 @@ const (
 type Held struct {
 	State          // of a clone, until IsLive, the cached claim alone
 	IsLive    bool // State was read live
+	IsKnown   bool // State is as this process wrote it when it added the finalizer
 	Driver    string
 	Users     Users
 	PerNode   bool      // instances on other nodes have journals of their own
@@ -75,13 +76,16 @@ func (u Users) IsBusy() bool { return len(u.Claims) > 0 || u.Calls > 0 }
 // Release decides whether the finalizer of a source is removed: when no volume is being made from
 // it and no claim waits for one. All users count. It does not matter whether the source is
 // being deleted. The finalizer of another driver's provisioner stays.
+//
+// What this process wrote when it added the finalizer is enough: the driver and the handle do not change,
+// and the API server refuses the write if the object is not the one of then.
 func Release(h Held, now time.Time) Verdict {
 	object := h.Object()
 	inUse := verdict.Wait[Action]{Finding: h.inUse()}
 	switch {
 	case h.Users.IsBusy(): // whatever the object is like
 		return inUse
-	case !h.IsLive:
+	case !h.IsLive && (!h.IsKnown || h.withOthers().user() != ""): // a source in use may be going by now, and says so
 		return h.ask(ReadSource)
 	case h.Unread.Forbidden:
 		return verdict.Refuse[Action]{Finding: *unread(h.State)}

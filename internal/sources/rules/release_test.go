@@ -105,6 +105,46 @@ func TestSourceIsReadLive(t *testing.T) {
 	}
 }
 
+// What this process wrote when it added the finalizer is enough to remove it. It is not enough to say that
+// the source is kept: the source may be going by now.
+func TestProtectedSourceIsNotRead(t *testing.T) {
+	now := time.Unix(1000, 0)
+	h := Held{State: restored(), IsKnown: true, Driver: driver}
+	h.Snapshot.Finalizers = []string{names.FinalizerRestoreSource}
+	if _, removes := Release(h, now).(verdict.Do[Action]); !removes {
+		t.Errorf("not in use: %+v", Release(h, now))
+	}
+	h.Users.Requests = []Request{request("s", "")}
+	if got := asked(Release(h, now)); got != ReadSource {
+		t.Errorf("in use: %q", got)
+	}
+}
+
+// A source is the protected one only if it is the same object, and no newer version lacks the finalizer.
+func TestIsSame(t *testing.T) {
+	at := func(uid types.UID, version string, finalizers ...string) State {
+		s := restored()
+		s.Snapshot.UID, s.Snapshot.ResourceVersion, s.Snapshot.Finalizers = uid, version, finalizers
+		return s
+	}
+	const f = names.FinalizerRestoreSource
+	for name, tc := range map[string]struct {
+		protected, now State
+		want           bool
+	}{
+		"unknown":             {State{}, at("u", "5", f), false},
+		"as it was":           {at("u", "5", f), at("u", "5", f), true},
+		"stale":               {at("u", "5", f), at("u", "4"), true},
+		"newer":               {at("u", "5", f), at("u", "6", f), true},
+		"newer, and stripped": {at("u", "5", f), at("u", "6"), false},
+		"another":             {at("u", "5", f), at("v", "6", f), false},
+	} {
+		if got := IsSame(tc.protected, tc.now); got != tc.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 // A call that has begun since the users were counted may use the source, or may have left a request.
 func TestUsersAreReadAgainBeforeTheWrite(t *testing.T) {
 	h := Held{State: cloned(), IsLive: true, Driver: driver, Users: Users{Begun: 3}}
