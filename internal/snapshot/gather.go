@@ -130,8 +130,11 @@ func Gather(
 			return s, err
 		}
 	}
-	if err := gatherClaim(ctx, from, &s); err != nil || s.Snapshot.DeletionTimestamp == nil {
+	if err := gatherClaim(ctx, from, &s); err != nil {
 		return s, err
+	}
+	if s.Snapshot.DeletionTimestamp == nil {
+		return s, gatherVolume(ctx, from, &s)
 	}
 	s.Restoring, err = restoring(ctx, from, key)
 	return s, err
@@ -151,6 +154,15 @@ func gatherClaim(ctx context.Context, from client.Reader, s *rules.Snapshot) (er
 		ctx, from, client.InNamespace(key.Namespace), client.MatchingFields{indexSnapshotSource: name},
 	)
 	s.Others = slices.DeleteFunc(s.Others, func(vs *snapshotv1.VolumeSnapshot) bool { return vs.Name == s.Key.Name })
+	return err
+}
+
+// gatherVolume reads the volume of a source that a content is made for. The cache has volumes where the
+// controller of groups needs them.
+func gatherVolume(ctx context.Context, from client.Reader, s *rules.Snapshot) (err error) {
+	if s.Content == nil && s.Claim != nil && s.Claim.Spec.VolumeName != "" && s.Groups {
+		s.Volume, err = get[*corev1.PersistentVolume](ctx, from, types.NamespacedName{Name: s.Claim.Spec.VolumeName})
+	}
 	return err
 }
 

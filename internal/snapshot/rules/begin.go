@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
@@ -43,23 +44,56 @@ func (s view) begin() Verdict {
 		actions = append(actions, ProtectClaim{})
 	}
 	actions = append(actions, CreateContent{created})
-	status := s.copied(&contentView{ObjectMeta: &metav1.ObjectMeta{Name: created.GetName()}})
+	then := wait{Finding: verdict.Because(
+		verdict.SnapshotAwaitsDriver, "the driver has not taken the %s yet", s.k.noun,
+	)}
+	if s.isUnnamed() {
+		then.Until = s.now.Add(nameDelay)
+	} else {
+		actions = append(actions, WriteStatus{
+			s.copied(&contentView{ObjectMeta: &metav1.ObjectMeta{Name: created.GetName()}}),
+		})
+	}
 	return do{
 		Finding: verdict.Because(s.k.started, "Waiting for a %s %s to be created by the CSI driver.", s.k.noun, s.Key),
-		Actions: append(actions, WriteStatus{status}),
-		Then: wait{Finding: verdict.Because(
-			verdict.SnapshotAwaitsDriver, "the driver has not taken the %s yet", s.k.noun,
-		)},
+		Actions: actions, Then: then,
 	}
+}
+
+// nameDelay is how long the status of a VolumeSnapshot does without the name of its content while the
+// driver has not answered: one write has both, if the driver is quick. No component needs the name
+// earlier. It follows from the uid, and the provisioner and backup tools wait for a snapshot that was
+// taken. A user sees it after this time.
+const nameDelay = 2 * time.Second
+
+// isUnnamed reports whether the status says nothing yet. That of a group is written at once: upstream's
+// controller, if it takes over, finds the content of a group by the status alone (SN-H4).
+func (s view) isUnnamed() bool {
+	return !s.k.isGroup() && s.object.dynamic && s.object.status.Content == nil && s.object.status.Error == nil
+}
+
+// nameDue returns when the status of an unnamed VolumeSnapshot is to name a content without an answer of
+// the driver; zero for now. The clock of the API server may be another one.
+func (s view) nameDue() time.Time {
+	due := s.content.CreationTimestamp.Add(nameDelay)
+	if !s.isUnnamed() || !s.content.bare || !due.After(s.now) || due.After(s.now.Add(nameDelay)) {
+		return time.Time{}
+	}
+	return due
 }
 
 // unreadSource asks for the volume of the source and the nodes that it may be on (SN-W7), or for the
 // sources of a group; nil if they were read.
+//
+// A cached volume that belongs to this very claim is enough: neither its handle nor the volume of a bound
+// claim changes, and the write that protects the claim is refused if the claim is another one by now. From
+// any other volume, or none, nothing follows, since the cache may be stale.
 func (s view) unreadSource() Verdict {
 	switch {
 	case s.k.isGroup() && s.object.selector == nil && s.lacks(ReadSources):
 		return s.ask(verdict.Ref{What: ReadSources})
-	case s.Claim != nil && s.Claim.Spec.VolumeName != "" && s.lacks(ReadVolume):
+	case s.Claim != nil && s.Claim.Spec.VolumeName != "" && s.lacks(ReadVolume) &&
+		volumeProblem(s.Claim, s.Volume) != "":
 		return s.ask(verdict.Ref{What: ReadVolume, Name: s.Claim.Spec.VolumeName})
 	case s.Distributed && s.Volume != nil && s.Volume.Spec.NodeAffinity != nil && s.lacks(ReadNodes):
 		return s.ask(verdict.Ref{What: ReadNodes})

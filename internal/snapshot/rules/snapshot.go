@@ -170,12 +170,12 @@ func (s view) bind() []Action {
 
 // progress copies the status of the content, and names how far the snapshot is.
 func (s view) progress(actions []Action) Verdict {
-	before, status := s.object.status, s.copied(s.content)
-	if !before.isSame(status) {
+	before, status, named := s.object.status, s.copied(s.content), s.nameDue()
+	if !before.isSame(status) && named.IsZero() {
 		actions = append(actions, WriteStatus{status})
 	}
 	first := verdict.Because(verdict.SnapshotAwaitsDriver, "the driver has not taken the %s yet", s.k.noun)
-	var then Verdict = wait{Finding: first}
+	var then Verdict = wait{Finding: first, Until: named}
 	if status.Created != nil && before.Created == nil {
 		first = verdict.Because(s.k.taken, "%s %s was successfully created by the CSI driver.", s.k.title, s.Key)
 		then = wait{Finding: verdict.Because(

@@ -76,8 +76,10 @@ type Inputs struct {
 
 	// Of a VolumeSnapshot.
 
-	Claim  *corev1.PersistentVolumeClaim // the source; nil: there is none
-	Volume *corev1.PersistentVolume      // that the claim names; nil: there is none
+	Claim *corev1.PersistentVolumeClaim // the source; nil: there is none
+	// Volume is the one that the claim names, from the cache until it is read; nil for none, or where the
+	// process does not cache volumes.
+	Volume *corev1.PersistentVolume
 	Nodes  []corev1.Node
 	// Others are the other VolumeSnapshots of the claim.
 	Others []*snapshotv1.VolumeSnapshot

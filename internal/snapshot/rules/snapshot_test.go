@@ -3,6 +3,7 @@ package snapshotting
 import (
 	"strings"
 	"testing"
+	"time"
 
 	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
@@ -74,6 +75,17 @@ func withContent(edits ...editContent) func(*Snapshot) {
 	return func(s *Snapshot) { s.Content = content(edits...) }
 }
 
+func failedBefore(s *Snapshot) {
+	s.Snapshot.Status = &snapshotv1.VolumeSnapshotStatus{Error: newStatusError("no class", now)}
+}
+
+// madeAgo is a content without an answer of the driver.
+func madeAgo(age time.Duration) editContent {
+	return func(c *snapshotv1.VolumeSnapshotContent) {
+		c.CreationTimestamp, c.Status = metav1.NewTime(now.Add(-age)), nil
+	}
+}
+
 func finalized(s *Snapshot) {
 	s.Snapshot.Finalizers = []string{names.FinalizerSnapshotSource, names.FinalizerSnapshotBound}
 	s.Claim.Finalizers = []string{names.FinalizerSnapshotClaim}
@@ -117,9 +129,14 @@ func TestDecideSnapshot(t *testing.T) {
 		{"SN-V3: content without finalizer", world(func(s *Snapshot) {
 			s.Snapshot, s.Referring = nil, []*snapshotv1.VolumeSnapshotContent{content(unfinalized)}
 		}), "do ProtectContent; nothing SnapshotIdle"},
-		{"SN-Q8: dynamic", world(), "do PrepareSnapshot,ProtectClaim,CreateContent,WriteStatus; wait SnapshotAwaitsDriver"},
-		{"SN-Q8: after a crash", world(finalized), "do CreateContent,WriteStatus; wait SnapshotAwaitsDriver"},
-		{"SN-Q2: default class", world(defaults("d", "e"), finalized), "do PrepareSnapshot,CreateContent,WriteStatus; wait SnapshotAwaitsDriver"},
+		{"SN-Q8: dynamic", world(), "do PrepareSnapshot,ProtectClaim,CreateContent; wait SnapshotAwaitsDriver"},
+		{"SN-Q9: dynamic, with an error before", world(finalized, failedBefore), "do CreateContent,WriteStatus; wait SnapshotAwaitsDriver"},
+		{"the driver has time to answer", world(finalized, withContent(madeAgo(time.Second))), "wait SnapshotAwaitsDriver"},
+		{"the driver is slow", world(finalized, withContent(madeAgo(2*time.Second))), "do WriteStatus; wait SnapshotAwaitsDriver"},
+		{"another clock", world(finalized, withContent(madeAgo(-time.Minute))), "do WriteStatus; wait SnapshotAwaitsDriver"},
+		{"the driver is quick", world(finalized, withContent(ready)), "do WriteStatus,ReleaseClaim; nothing SnapshotUsable"},
+		{"SN-Q8: after a crash", world(finalized), "do CreateContent; wait SnapshotAwaitsDriver"},
+		{"SN-Q2: default class", world(defaults("d", "e"), finalized), "do PrepareSnapshot,CreateContent; wait SnapshotAwaitsDriver"},
 		{"SN-Q2: no default class", world(defaults("e")), refused + "SnapshotClassUnclear"},
 		{"SN-Q2: two default classes", world(defaults("d", "d")), refused + "SnapshotClassUnclear"},
 		{"SN-Q2: class missing", world(func(s *Snapshot) { s.Class = nil }), refused + "SnapshotClassNotFound"},
@@ -190,7 +207,9 @@ func TestDecideSnapshotReads(t *testing.T) {
 		s    Snapshot
 		want string
 	}{
-		{"SN-W7: the volume of a new snapshot", world(unread), "read [volume/pv]"},
+		{"SN-W7: the volume of a new snapshot", world(unread, func(s *Snapshot) { s.Volume = nil }), "read [volume/pv]"},
+		{"a cached volume of another claim", world(unread, func(s *Snapshot) { s.Volume.Spec.ClaimRef.UID = "x" }), "read [volume/pv]"},
+		{"the cached volume of the claim", world(unread), "do PrepareSnapshot,ProtectClaim,CreateContent; wait SnapshotAwaitsDriver"},
 		{"SN-L1: the nodes of its volume", world(local, func(s *Snapshot) { s.Read = []string{ReadVolume} }), "read [nodes]"},
 		{"not for a snapshot that has its content", world(unread, finalized, withContent(), bound), "wait SnapshotAwaitsDriver"},
 		{"SN-H2: a bound content that the cache lacks", world(unread, withContent(ready), bound, func(s *Snapshot) { s.Content = nil }), "read [content/snapcontent-u]"},
