@@ -94,12 +94,26 @@ func (c *Controller) confirm(ctx context.Context, va *storagev1.VolumeAttachment
 	return attachment.AfterConfirm(changed), nil
 }
 
-// list ends the confirmation: another process may detach a volume that is listed, so that a volume
-// which is to be listed once more is confirmed again.
+// list has the node list the volume: at once, or with the next write, which no worker waits for.
 func (c *Controller) list(ctx context.Context, s attachment.Snapshot, a attachment.List) error {
-	_, err := c.status.set(ctx, a.Node, s.Key.UniqueName(), present)
+	volume := s.Key.UniqueName()
+	if c.status.later(a.Node, volume, func(err error) {
+		c.listed(s, a, err)
+		c.memory.enqueue(s.Key)
+	}) {
+		return nil
+	}
+	_, err := c.status.set(ctx, a.Node, volume, present)
+	c.listed(s, a, err)
+	return err
+}
+
+// listed ends the confirmation: another process may detach a volume that is listed, so that a volume
+// which is to be listed once more is confirmed again.
+func (c *Controller) listed(s attachment.Snapshot, a attachment.List, err error) {
 	if err == nil {
 		c.measures.listed(s.Key, a.Node, c.Clock.Now())
+		c.tell(s.Key, a.Then)
 	}
 	for _, va := range s.Attachments {
 		if va.Spec.NodeName == a.Node {
@@ -107,7 +121,6 @@ func (c *Controller) list(ctx context.Context, s attachment.Snapshot, a attachme
 			c.memory.confirm(va.UID, false)
 		}
 	}
-	return err
 }
 
 // unlist deletes the VolumeAttachment only after the write of the node's list, and only if the Node

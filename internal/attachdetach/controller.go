@@ -115,6 +115,7 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 
 func (c *Controller) start(ctx context.Context, q queue) error {
 	c.memory.lead(q)
+	c.status.lead(ctx)
 	if c.InProcess != nil {
 		c.InProcess.SetController(func(va *storagev1.VolumeAttachment) { c.hear(ctx, va) })
 	}

@@ -27,7 +27,11 @@ type nodeStatus struct {
 	mu     sync.Mutex
 	nodes  map[string]*nodeChanges
 	recent []recentWrite // in the order of time
-	held   int           // changes that wait for a write
+	held   int           // workers that wait for a write
+	// leads is the time in which changes may wait without a worker; nil before the start.
+	leads context.Context //nolint:containedctx // that of the controller, not of one run
+	// listings are the nodes whose list a volume comes into by such changes, until they are answered.
+	listings map[corev1.UniqueVolumeName][]string
 }
 
 // nodeChanges are the changes of one node that wait for a write, and the time of the write before.
@@ -36,6 +40,7 @@ type nodeChanges struct {
 	writes  bool          // a goroutine writes
 	more    chan struct{} // gets a value when waiting has changed
 	written time.Time
+	failed  bool // the write before
 }
 
 // recentWrite is a write after which the next one of the node may wait.
@@ -46,10 +51,11 @@ type recentWrite struct {
 
 // change puts one volume into the list or takes it out.
 type change struct {
-	cancelled func() error // of the worker that waits: nil while it does
+	cancelled func() error // of the worker that waits, or of the controller: nil while it does
 	volume    corev1.UniqueVolumeName
 	present   presence
-	done      chan<- outcome
+	later     bool // no worker waits
+	done      func(outcome)
 }
 
 type presence int
@@ -66,7 +72,15 @@ type outcome struct {
 }
 
 func newNodeStatus(c *Controller) *nodeStatus {
-	return &nodeStatus{Controller: c, nodes: map[string]*nodeChanges{}}
+	return &nodeStatus{
+		Controller: c, nodes: map[string]*nodeChanges{}, listings: map[corev1.UniqueVolumeName][]string{},
+	}
+}
+
+func (n *nodeStatus) lead(ctx context.Context) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.leads = ctx
 }
 
 // set has the node's list contain the volume or not, and returns the Node as of the write (C6).
@@ -75,28 +89,89 @@ func (n *nodeStatus) set(
 ) (*corev1.Node, error) {
 	done := make(chan outcome, 1)
 	n.mu.Lock()
+	n.add(ctx, node, change{ctx.Err, volume, p, false, func(o outcome) { done <- o }})
+	n.mu.Unlock()
+	select {
+	case o := <-done:
+		return o.node, o.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("write the status of node %q: %w", node, ctx.Err())
+	}
+}
+
+// later has the node's list contain the volume with the next write, and calls done then. It reports false,
+// and does nothing, if the write would begin at once, or if the write before has failed: the backoff of
+// the volume is for that.
+func (n *nodeStatus) later(node string, volume corev1.UniqueVolumeName, done func(error)) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	pending := n.nodes[node]
+	isIdle := pending == nil || !pending.writes && !pending.written.Add(attachment.ListSpacing).After(n.Clock.Now())
+	if isIdle || pending.failed || n.leads == nil || n.leads.Err() != nil {
+		return false
+	}
+	n.listings[volume] = append(n.listings[volume], node)
+	n.add(n.leads, node, change{n.leads.Err, volume, present, true, func(o outcome) { done(o.err) }})
+	return true
+}
+
+// listing returns the nodes whose list the volume comes into with a write that no worker waits for.
+func (n *nodeStatus) listing(volume corev1.UniqueVolumeName) map[string]bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var nodes map[string]bool
+	for _, node := range n.listings[volume] {
+		if nodes == nil {
+			nodes = map[string]bool{}
+		}
+		nodes[node] = true
+	}
+	return nodes
+}
+
+// add adds a change, and has it written. One that takes a volume out comes in place of one that puts it in.
+// The caller holds mu.
+func (n *nodeStatus) add(ctx context.Context, node string, c change) {
 	pending := n.nodes[node]
 	if pending == nil {
 		pending = &nodeChanges{more: make(chan struct{}, 1)}
 		n.nodes[node] = pending
 	}
-	pending.waiting = append(pending.waiting, change{ctx.Err, volume, p, done})
-	n.held++
+	if c.present == absent {
+		pending.waiting = slices.DeleteFunc(pending.waiting, func(w change) bool {
+			if !w.later || w.volume != c.volume {
+				return false
+			}
+			n.unlist(node, w)
+			return true
+		})
+	}
+	pending.waiting = append(pending.waiting, c)
+	if !c.later {
+		n.held++
+	}
 	begins := !pending.writes
 	pending.writes = true
 	select {
 	case pending.more <- struct{}{}:
 	default:
 	}
-	n.mu.Unlock()
 	if begins {
 		go n.write(context.WithoutCancel(ctx), node, pending)
 	}
-	select {
-	case o := <-done:
-		return o.node, o.err
-	case <-ctx.Done():
-		return nil, fmt.Errorf("write the status of node %q: %w", node, ctx.Err())
+}
+
+// unlist notes that a change is answered, or dropped. The caller holds mu.
+func (n *nodeStatus) unlist(node string, c change) {
+	if !c.later {
+		return
+	}
+	all := n.listings[c.volume]
+	if at := slices.Index(all, node); at >= 0 {
+		all = slices.Delete(all, at, at+1)
+	}
+	if n.listings[c.volume] = all; len(all) == 0 {
+		delete(n.listings, c.volume)
 	}
 }
 
@@ -109,13 +184,16 @@ func (n *nodeStatus) write(ctx context.Context, node string, pending *nodeChange
 			return
 		}
 		written, err := n.writeOnce(ctx, node, changes)
-		for _, c := range changes {
-			c.done <- outcome{written, err}
-		}
 		n.mu.Lock()
-		pending.written = n.Clock.Now()
+		pending.written, pending.failed = n.Clock.Now(), err != nil
 		n.recent = append(n.recent, recentWrite{node, pending.written})
+		for _, c := range changes {
+			n.unlist(node, c)
+		}
 		n.mu.Unlock()
+		for _, c := range changes {
+			c.done(outcome{written, err})
+		}
 	}
 }
 
@@ -124,11 +202,12 @@ func (n *nodeStatus) awaitDue(ctx context.Context, node string, pending *nodeCha
 	for {
 		n.mu.Lock()
 		now := n.Clock.Now()
-		w := attachment.ListWrite{Last: pending.written, Crowded: n.held > n.Workers/2, Detaches: slices.ContainsFunc(
-			pending.waiting, func(c change) bool { return c.present == absent })}
-		isWaiting := slices.ContainsFunc(pending.waiting, func(c change) bool { return c.cancelled() == nil })
+		waiting := slices.Clone(pending.waiting)
+		w := attachment.ListWrite{Last: pending.written, Crowded: n.held > n.Workers/2}
 		n.mu.Unlock()
-		w.UnderWay = isWaiting && w.Last.Add(attachment.ListSpacing).After(now) && n.isUnderWay(ctx, node)
+		w.Detaches = slices.ContainsFunc(waiting, func(c change) bool { return c.present == absent })
+		isWaiting := slices.ContainsFunc(waiting, func(c change) bool { return c.cancelled() == nil })
+		w.UnderWay = isWaiting && w.Last.Add(attachment.ListSpacing).After(now) && n.isUnderWay(ctx, node, waiting)
 		due := w.Due(now)
 		if !due.After(now) {
 			return
@@ -140,15 +219,31 @@ func (n *nodeStatus) awaitDue(ctx context.Context, node string, pending *nodeCha
 	}
 }
 
-// isUnderWay reports whether the attacher is to attach a further volume to the node, and has not said
-// that it failed.
-func (n *nodeStatus) isUnderWay(ctx context.Context, node string) bool {
+// isUnderWay reports whether a further volume is to come into the list of the node: the attacher is to
+// attach it and has not said that it failed, or it is attached, and neither listed nor among the changes
+// that wait.
+func (n *nodeStatus) isUnderWay(ctx context.Context, name string, waiting []change) bool {
 	var list storagev1.VolumeAttachmentList
-	if n.Cached.List(ctx, &list, client.MatchingFields{kube.IndexAttachmentNode: node}) != nil {
+	if n.Cached.List(ctx, &list, client.MatchingFields{kube.IndexAttachmentNode: name}) != nil {
 		return false
 	}
+	node, err := kube.Get(ctx, n.Cached, types.NamespacedName{Name: name}, &corev1.Node{})
+	if err != nil || node == nil {
+		return false
+	}
+	known := map[corev1.UniqueVolumeName]bool{}
+	for _, c := range waiting {
+		known[c.volume] = true
+	}
+	for _, v := range node.Status.VolumesAttached {
+		known[v.Name] = true
+	}
 	return slices.ContainsFunc(list.Items, func(va storagev1.VolumeAttachment) bool {
-		return !va.Status.Attached && va.Status.AttachError == nil && va.DeletionTimestamp == nil
+		if va.DeletionTimestamp != nil || va.Status.AttachError != nil || !va.Status.Attached {
+			return va.DeletionTimestamp == nil && va.Status.AttachError == nil
+		}
+		key, ok := n.keyOfAttachment(ctx, &va)
+		return ok && key.Attachment == "" && !known[key.UniqueName()]
 	})
 }
 
@@ -158,8 +253,17 @@ func (n *nodeStatus) isUnderWay(ctx context.Context, node string) bool {
 func (n *nodeStatus) take(node string, pending *nodeChanges) []change {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.held -= len(pending.waiting)
-	changes := slices.DeleteFunc(pending.waiting, func(c change) bool { return c.cancelled() != nil })
+	var changes []change
+	for _, c := range pending.waiting {
+		if !c.later {
+			n.held--
+		}
+		if c.cancelled() == nil {
+			changes = append(changes, c)
+		} else {
+			n.unlist(node, c)
+		}
+	}
 	pending.waiting, pending.writes = nil, len(changes) > 0
 	before := n.Clock.Now().Add(-attachment.ListSpacing)
 	for len(n.recent) > 0 && !n.recent[0].at.After(before) {

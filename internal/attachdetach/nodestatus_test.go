@@ -192,3 +192,65 @@ func TestNodeStatusOfACancelledWorker(t *testing.T) {
 		t.Errorf("the node lists %v", got)
 	}
 }
+
+// 4.6: no worker waits for a write that is not due. The volume counts as listed until then, so that a detach
+// removes it from the list before its VolumeAttachment is deleted; it is not listed any more then.
+func TestNodeStatusWithoutAWorker(t *testing.T) {
+	writes := make(chan string, 10)
+	fails := errors.New("busy")
+	r := newRig(t, interceptor.Funcs{
+		SubResourcePatch: func(
+			ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption,
+		) error {
+			defer func() { writes <- o.GetName() }()
+			if fails != nil {
+				return fails
+			}
+			return c.SubResource(sub).Patch(ctx, o, patch, opts...)
+		},
+	}, node("a"))
+	r.Workers = 100
+	r.must(r.api.Create(t.Context(), &storagev1.VolumeAttachment{
+		ObjectMeta: metav1.ObjectMeta{Name: "va"}, Spec: storagev1.VolumeAttachmentSpec{Attacher: driver, NodeName: "a"},
+	}))
+	done := make(chan error, 10)
+	later := func(volume corev1.UniqueVolumeName) bool {
+		return r.status.later("a", volume, func(err error) { done <- err })
+	}
+	set := func(volume corev1.UniqueVolumeName, p presence) error {
+		_, err := r.status.set(t.Context(), "a", volume, p)
+		<-writes
+		return err
+	}
+	if later("v0") {
+		t.Error("before the start")
+	}
+	r.status.lead(t.Context())
+	if later("v0") {
+		t.Error("the write would begin at once")
+	}
+	if err := set("v0", present); !errors.Is(err, fails) || later("v0") {
+		t.Errorf("after a failure: %v", err)
+	}
+	fails = nil
+	r.clock.Step(attachment.ListSpacing)
+	r.must(set("v0", present))
+	if !later("v1") || !later("v2") || !r.status.listing("v1")["a"] || r.status.listing("v0") != nil || len(r.lists("a")) != 1 {
+		t.Errorf("volumes are to be listed later: %v, and the node lists %v", r.status.listings, r.lists("a"))
+	}
+	r.must(set("v1", absent))
+	if err := <-done; err != nil || len(r.status.listings) > 0 || len(done) > 0 || !slices.Equal(r.lists("a"), []string{"v0", "v2"}) {
+		t.Errorf("%v, listings %v, the node lists %v", err, r.status.listings, r.lists("a"))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r.status.lead(ctx)
+	if !later("v3") {
+		t.Error("the write is not due")
+	}
+	cancel() // the process does not lead any more
+	r.clock.Step(attachment.ListSpacing)
+	r.must(set("v4", present))
+	if len(r.status.listings) > 0 || len(done) > 0 || !slices.Equal(r.lists("a"), []string{"v0", "v2", "v4"}) {
+		t.Errorf("listings %v, the node lists %v", r.status.listings, r.lists("a"))
+	}
+}

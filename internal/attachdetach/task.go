@@ -20,7 +20,10 @@ import (
 // Gather implements reconcile.Task.
 func (c *Controller) Gather(ctx context.Context, key Key) (attachment.Snapshot, error) {
 	if key.Attachment == "" {
-		return Gather(ctx, c.Cached, key, c.Rules, &c.memory)
+		listing := c.status.listing(key.UniqueName()) // before the node, which has it by then
+		s, err := Gather(ctx, c.Cached, key, c.Rules, &c.memory)
+		s.Listing = listing
+		return s, err
 	}
 	s := attachment.Snapshot{Key: key, Rules: c.Rules}
 	name := types.NamespacedName{Name: key.Attachment}

@@ -212,6 +212,16 @@ var attachScripts = []workload{
 		}
 		u.untilNothingIsAttached()
 	}},
+	{name: "one of three pods on one node goes at once", repeated: true, contested: true, setup: disks("x", "y", "z"), script: func(u *user) {
+		for _, name := range []string{"x", "y", "z"} {
+			u.runPod("p"+name, "a", name)
+		}
+		u.pause(6 * time.Millisecond)
+		u.deletePod("py")
+		u.untilRuns("px", "pz")
+		u.runPod("qy", "b", "y")
+		u.untilRuns("qy")
+	}},
 	{name: "a shared volume on two nodes", setup: share, script: func(u *user) {
 		u.runPod("p", "a", "s")
 		u.runPod("q", "b", "s")

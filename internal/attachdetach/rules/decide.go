@@ -82,7 +82,7 @@ func (p *plan) nodes() []string {
 		all[node] = true
 	}
 	for node := range p.Nodes {
-		if p.isListed(node) {
+		if p.mayBeListed(node) {
 			all[node] = true
 		}
 	}
@@ -142,14 +142,16 @@ func (p *plan) attach(node string) {
 	case p.isReplaceable(va, node):
 		p.replace(va, node)
 	case va.Status.Attached && p.isListed(node):
+	case va.Status.Attached && p.Listing[node]:
+		p.wait(verdict.AttachUnderWay, time.Time{}, "the volume is listed with the next write of node "+node)
 	case va.Status.Attached:
 		if !p.Confirmed[va.UID] {
 			p.act(verdict.AttachRequested, "list the volume as attached to node "+node, Confirm{va})
 		}
-		p.act(verdict.AttachRequested, "list the volume as attached to node "+node, List{node}, Tell{
+		p.act(verdict.AttachRequested, "list the volume as attached to node "+node, List{node, Tell{
 			Pods: pods, Event: Attached, State: "attached " + string(va.UID),
 			Message: fmt.Sprintf("AttachVolume.Attach succeeded for volume %q ", p.name()),
-		})
+		}})
 	case va.Status.AttachError != nil:
 		p.act(verdict.AttachRetried, "tell the pods of the attach error", Tell{
 			Pods: pods, Event: Failed, State: "error " + va.Status.AttachError.Message, Again: tellAgain,
@@ -172,7 +174,7 @@ func (p *plan) attach(node string) {
 func (p *plan) create(node string) {
 	if !p.isShared() {
 		for _, other := range p.nodes() {
-			if other != node && (p.here[other] != nil || p.isListed(other)) {
+			if other != node && (p.here[other] != nil || p.mayBeListed(other)) {
 				p.conflict(node, other)
 				return
 			}
@@ -222,7 +224,7 @@ func (p *plan) detach(node string) {
 	}
 	message := "detach the volume from node " + node
 	switch {
-	case p.isListed(node):
+	case p.mayBeListed(node):
 		p.act(reason, message, Unlist{Node: node, Attachment: va, Force: force})
 	case va != nil && va.DeletionTimestamp == nil:
 		p.act(reason, message, Delete{Attachment: va, Force: force})
@@ -322,7 +324,7 @@ func AfterConfirm(va *storagev1.VolumeAttachment) Verdict {
 func AfterUnlist(s Snapshot, a Unlist, node *corev1.Node) Verdict {
 	if isInUse(node, s.Key.UniqueName()) && a.Force == NotForced {
 		end := wait{Finding: verdict.Because(verdict.DetachAwaitsUnmount, "node %s reports the volume in use", a.Node)}
-		return do{Finding: end.Finding, Actions: []Action{List{a.Node}}, Then: end}
+		return do{Finding: end.Finding, Actions: []Action{List{Node: a.Node}}, Then: end}
 	}
 	return nil
 }

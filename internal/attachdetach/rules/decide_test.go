@@ -58,6 +58,9 @@ func step(a Action) string {
 	case Confirm:
 		return "confirm " + a.Attachment.Spec.NodeName
 	case List:
+		if a.Then.Event != "" {
+			return "list " + a.Node + ", " + step(a.Then)
+		}
 		return "list " + a.Node
 	case Unlist:
 		out := "unlist " + a.Node
@@ -226,6 +229,10 @@ func listed(on string) edit {
 	}
 }
 
+func listing(on string) edit {
+	return func(s *Snapshot) { s.Listing = map[string]bool{on: true} }
+}
+
 func inUse(on string) edit {
 	return func(s *Snapshot) { s.Nodes[on].Status.VolumesInUse = []corev1.UniqueVolumeName{s.Key.UniqueName()} }
 }
@@ -284,6 +291,9 @@ func TestDecide(t *testing.T) {
 		{"4.3 uncertain and wanted", world(pod("a"), va("a")), "wait AttachUnderWay"},
 		{"4.4 attached, not listed", world(pod("a"), va("a", attached)), "list a, tell SuccessfulAttachVolume; " + done},
 		{"4.4 attached and listed", world(pod("a"), va("a", attached), listed("a")), done},
+		{"4.6 attached, a write is to list it", world(pod("a"), va("a", attached), listing("a")), "wait AttachUnderWay"},
+		{"4.6 unused, a write is to list it", world(va("a", attached), listing("a")), "unlist a and delete; wait AttachUnderWay"},
+		{"4.4 exclusive, a write lists it elsewhere", world(pod("a"), listing("b"), inUse("b")), "tell FailedAttachVolume; wait DetachAwaitsUnmount 5m0s"},
 		{"4.4 attach error", world(pod("a"), va("a", vaFailed)), "tell FailedAttachVolume; wait AttachRetried"},
 		{"4.4 attached in spite of a former error", world(pod("a"), va("a", attached, vaFailed), listed("a")), done},
 		{"4.4 being deleted and wanted", world(pod("a"), va("a", attached, vaDeleting)), "wait AttachUnderWay"},

@@ -60,7 +60,7 @@ func (p *plan) isReplaceable(va *storagev1.VolumeAttachment, node string) bool {
 	if slices.Contains(p.foreign, va) {
 		return false
 	}
-	unmounted := !va.Status.Attached && !p.isListed(node) || !isInUse(p.Nodes[node], p.Key.UniqueName())
+	unmounted := !va.Status.Attached && !p.mayBeListed(node) || !isInUse(p.Nodes[node], p.Key.UniqueName())
 	return unmounted && p.isOrphan(va, node)
 }
 
@@ -93,7 +93,7 @@ func (p *plan) replace(va *storagev1.VolumeAttachment, node string) {
 		"VolumeAttachment %s is for PersistentVolume %q, which is gone, another volume by now or being deleted; "+
 			"it is replaced by one for %q",
 		va.Name, ptr.Deref(va.Spec.Source.PersistentVolumeName, ""), p.wantedVolume(node))
-	if p.isListed(node) {
+	if p.mayBeListed(node) {
 		p.act(verdict.AttachmentOrphaned, message, Unlist{Node: node, Attachment: va})
 	} else {
 		p.act(verdict.AttachmentOrphaned, message, Delete{Attachment: va})

@@ -80,6 +80,8 @@ type Snapshot struct {
 	// Confirmed has the VolumeAttachments that this process has created or confirmed, and not listed
 	// since; see [Confirm].
 	Confirmed map[types.UID]bool
+	// Listing has the nodes whose list gets the volume with a write of this process that is not answered.
+	Listing map[string]bool
 	// Unwanted says since when the volume is attached to a node that does not want it; absent for
 	// one that was just noticed.
 	Unwanted map[string]time.Time
@@ -124,8 +126,11 @@ type Create struct{ Name, Node, Volume string }
 //  4. the deletion arrives, and the volume is detached from below the pod.
 type Confirm struct{ Attachment *storagev1.VolumeAttachment }
 
-// List puts the volume into the node's status.volumesAttached.
-type List struct{ Node string }
+// List puts the volume into the node's status.volumesAttached, and then tells the pods; no pods for no event.
+type List struct {
+	Node string
+	Then Tell
+}
 
 // Unlist removes the volume from the node's status.volumesAttached. The Node of the answer decides
 // what follows (C6).

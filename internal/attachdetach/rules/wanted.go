@@ -87,6 +87,9 @@ func (s Snapshot) isListed(node string) bool {
 		)
 }
 
+// mayBeListed reports whether the node lists the volume, or will as soon as a write that has begun arrives.
+func (s Snapshot) mayBeListed(node string) bool { return s.Listing[node] || s.isListed(node) }
+
 func isInUse(node *corev1.Node, volume corev1.UniqueVolumeName) bool {
 	return node != nil && slices.Contains(node.Status.VolumesInUse, volume)
 }
@@ -111,7 +114,7 @@ func (p *plan) unwanted() (all []string) {
 		}
 	}
 	for node := range p.Nodes {
-		if is(node) && p.isListed(node) {
+		if is(node) && p.mayBeListed(node) {
 			all = append(all, node)
 		}
 	}
