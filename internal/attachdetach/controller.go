@@ -125,6 +125,7 @@ func (c *Controller) start(ctx context.Context, q queue) error {
 // hear takes in what the attacher of this process has written.
 func (c *Controller) hear(ctx context.Context, va *storagev1.VolumeAttachment) {
 	c.Cached.Wrote(va)
+	c.status.changed(va.Spec.NodeName)
 	if va.DeletionTimestamp != nil && len(va.Finalizers) == 0 {
 		c.measures.ended(va.UID, operationDetach, c.Clock.Now())
 	}

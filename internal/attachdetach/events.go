@@ -126,6 +126,7 @@ func (c *Controller) finds(ctx context.Context, list client.ObjectList, options 
 // wait for the attacher.
 func (c *Controller) attachmentEvents() handler.TypedEventHandler[*storagev1.VolumeAttachment, Key] {
 	add := func(ctx context.Context, va *storagev1.VolumeAttachment, q queue) {
+		c.status.changed(va.Spec.NodeName)
 		if key, ok := c.keyOfAttachment(ctx, va); ok {
 			q.Add(key)
 		}

@@ -38,7 +38,7 @@ type nodeStatus struct {
 type nodeChanges struct {
 	waiting []change
 	writes  bool          // a goroutine writes
-	more    chan struct{} // gets a value when waiting has changed
+	more    chan struct{} // gets a value when waiting, or a VolumeAttachment of the node, has changed
 	written time.Time
 	failed  bool // the write before
 }
@@ -115,6 +115,22 @@ func (n *nodeStatus) later(node string, volume corev1.UniqueVolumeName, done fun
 	return true
 }
 
+// changed has it checked again whether further volumes are to be attached to a node.
+func (n *nodeStatus) changed(node string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if pending := n.nodes[node]; pending != nil && pending.writes {
+		pending.signal()
+	}
+}
+
+func (p *nodeChanges) signal() {
+	select {
+	case p.more <- struct{}{}:
+	default:
+	}
+}
+
 // listing returns the nodes whose list the volume comes into with a write that no worker waits for.
 func (n *nodeStatus) listing(volume corev1.UniqueVolumeName) map[string]bool {
 	n.mu.Lock()
@@ -152,10 +168,7 @@ func (n *nodeStatus) add(ctx context.Context, node string, c change) {
 	}
 	begins := !pending.writes
 	pending.writes = true
-	select {
-	case pending.more <- struct{}{}:
-	default:
-	}
+	pending.signal()
 	if begins {
 		go n.write(context.WithoutCancel(ctx), node, pending)
 	}

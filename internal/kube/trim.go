@@ -16,8 +16,8 @@ const annLastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 // cached objects are bound claims and volumes. Trim keeps the fields that identify the owner and
 // those that the deletion needs, and pools equal values.
 //
-// A trimmed object must not be sent in an update, except for a VolumeSnapshot; use patches. It shares maps, lists and pointers
-// with other objects, so a reader without a deep copy must not change it.
+// A trimmed object must not be sent in an update, except for a VolumeSnapshot; use patches. It shares
+// maps, lists and pointers with other objects, so a reader without a deep copy must not change it.
 func Trim(in any) (any, error) {
 	object, err := meta.Accessor(in)
 	if err != nil {
