@@ -19,11 +19,11 @@ import (
 // leaves out.
 const annLastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// Content returns an object as a dump has it: with its kind, of its managed fields the last time,
-// and without what may hold secret values.
+// Content returns an object as a dump has it: with its kind, of its managed fields who wrote which part when,
+// and without what may hold secret values. Of a secret only the name is left.
 func Content(o client.Object) (map[string]any, error) {
 	o = o.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy has the type of its original
-	o.SetManagedFields(lastWrite(o))
+	o.SetManagedFields(writers(o))
 	if annotations := o.GetAnnotations(); annotations != nil {
 		delete(annotations, annLastApplied)
 		o.SetAnnotations(annotations)
@@ -43,14 +43,16 @@ func Content(o client.Object) (map[string]any, error) {
 	return content, nil
 }
 
-// lastWrite keeps of the managed fields when the object was written last.
-func lastWrite(o client.Object) (last []metav1.ManagedFieldsEntry) {
+// writers keeps of the managed fields which manager wrote the object or a subresource, and when.
+func writers(o client.Object) (all []metav1.ManagedFieldsEntry) {
 	for _, entry := range o.GetManagedFields() {
-		if entry.Time != nil && (last == nil || last[0].Time.Before(entry.Time)) {
-			last = []metav1.ManagedFieldsEntry{{Time: entry.Time}}
+		if entry.Time != nil {
+			all = append(all, metav1.ManagedFieldsEntry{
+				Manager: entry.Manager, Operation: entry.Operation, Subresource: entry.Subresource, Time: entry.Time,
+			})
 		}
 	}
-	return last
+	return all
 }
 
 // podSpec returns the pod spec of a pod or of the template of a workload; nil for other objects.

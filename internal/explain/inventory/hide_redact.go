@@ -51,6 +51,12 @@ var redactions = map[string]func(value any){
 		redactValues(value, isVolumePlaneKey)
 	},
 	"nfs": func(value any) { redactValues(value, func(key string) bool { return key != "path" }) },
+	"managedFields": func(value any) {
+		list, _ := value.([]any)
+		for _, entry := range list {
+			redactManager(entry)
+		}
+	},
 	"nodeInfo": func(value any) {
 		redactValues(value, func(key string) bool { return strings.HasSuffix(key, "Version") })
 	},
@@ -67,6 +73,21 @@ var redactions = map[string]func(value any){
 			}
 		}
 	},
+}
+
+// publicManagers begin the field managers of common software.
+var publicManagers = []string{"kube-", "kubelet", "kubectl", "csi-", "snapshot-controller", "purser", "external-"}
+
+// redactManager removes the name of a program that only one owner may have.
+func redactManager(value any) {
+	entry, ok := value.(map[string]any)
+	if !ok {
+		return
+	}
+	manager, _ := entry["manager"].(string)
+	if !slices.ContainsFunc(publicManagers, func(p string) bool { return strings.HasPrefix(manager, p) }) {
+		entry["manager"] = redacted
+	}
 }
 
 func redactParameters(value any) {

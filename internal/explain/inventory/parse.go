@@ -119,32 +119,51 @@ func trimList(kind string) string {
 	return kind
 }
 
-// addContent converts an object of a known kind. The values of secrets are dropped here.
+// addContent adds an object of a known kind.
 func (b *Builder) addContent(kind schema.GroupVersionKind, content map[string]any) error {
+	object, version, err := decode(kind, content)
+	if err != nil || object == nil {
+		return err
+	}
+	if version != "" {
+		b.cluster.NoteGroups(version)
+	}
+	b.Add(object)
+	return nil
+}
+
+// Decode returns the object that a content is, without the values of secrets; nil for a kind that explanations do
+// not read.
+func Decode(content map[string]any) (client.Object, error) {
+	of := unstructured.Unstructured{Object: content}
+	object, _, err := decode(of.GroupVersionKind(), content)
+	return object, err
+}
+
+// decode converts an object of a known kind. The values of secrets are dropped here. version is that in which a
+// group snapshot was served.
+func decode(kind schema.GroupVersionKind, content map[string]any) (o client.Object, version string, err error) {
 	if kind.Kind == "Secret" {
 		delete(content, "data")
 		delete(content, "stringData")
 	}
 	if kind.Group == names.GroupSnapshotGroup { // of any version
-		b.cluster.NoteGroups(asGroupsV1(content))
+		version = asGroupsV1(content)
 		kind.Version = groups.Version
 	}
 	if isGrant(kind) {
-		b.Add(&unstructured.Unstructured{Object: content})
-		return nil
+		return &unstructured.Unstructured{Object: content}, "", nil
 	}
 	typed, err := Scheme().New(kind)
 	if runtime.IsNotRegisteredError(err) {
-		return nil // nothing that explanations read
+		return nil, "", nil // nothing that explanations read
 	}
 	if err != nil {
-		return err
+		return nil, "", err
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, typed); err != nil {
-		return err
+		return nil, version, err
 	}
-	if object, ok := typed.(client.Object); ok {
-		b.Add(object)
-	}
-	return nil
+	object, _ := typed.(client.Object)
+	return object, version, nil
 }

@@ -169,6 +169,11 @@ func (b *Builder) Add(o client.Object) {
 	}
 }
 
+// Complete notes that all objects of each kind have been added, but of those that are unread.
+func (b *Builder) Complete(unread map[explain.Kind]string) {
+	b.noteUnread(UnreadAnnotations(unread), true)
+}
+
 // Objects returns the added objects. They must not be changed.
 func (b *Builder) Objects() []client.Object { return b.objects }
 

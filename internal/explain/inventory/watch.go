@@ -23,11 +23,24 @@ type Watcher struct {
 	changed   chan struct{}
 }
 
-// Watch starts the informers of the kinds that [List] reads for the asked kinds, which end with the
+// Seen is a version of an object that an informer has received.
+type Seen struct {
+	Before, Object client.Object // Before is nil for an object that was not known
+	Deleted        bool          // Object is its last version, as far as it is known
+	Initial        bool          // it is from the first list
+}
+
+// Watch is [Follow] without a function.
+func Watch(ctx context.Context, from client.WithWatch, namespace string, asked ...explain.Kind) (*Watcher, error) {
+	return Follow(ctx, from, namespace, func(Seen) {}, asked...)
+}
+
+// Follow starts the informers of the kinds that [List] reads for the asked kinds, which end with the
 // context, and returns when each has its first list. Of a kind that may be listed and not watched,
-// the informer lists again, with growing pauses.
-func Watch(
-	ctx context.Context, from client.WithWatch, namespace string, asked ...explain.Kind,
+// the informer lists again, with growing pauses. each is called with each version, of different kinds at the same
+// time.
+func Follow(
+	ctx context.Context, from client.WithWatch, namespace string, each func(Seen), asked ...explain.Kind,
 ) (*Watcher, error) {
 	w := &Watcher{unread: map[explain.Kind]string{}, changed: make(chan struct{}, 1)}
 	var synced []toolscache.InformerSynced
@@ -44,14 +57,11 @@ func Watch(
 		}
 		informer := toolscache.NewSharedIndexInformer(listWatch{from, readable}, nil, 0, toolscache.Indexers{})
 		err = informer.SetWatchErrorHandlerWithContext(func(context.Context, *toolscache.Reflector, error) {})
-		_, handlerErr := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { w.note() }, UpdateFunc: func(any, any) { w.note() },
-			DeleteFunc: func(any) { w.note() },
-		})
+		handler, handlerErr := informer.AddEventHandler(w.handler(each))
 		if err = errors.Join(err, handlerErr); err != nil {
 			return nil, err
 		}
-		w.informers, synced = append(w.informers, informer), append(synced, informer.HasSynced)
+		w.informers, synced = append(w.informers, informer), append(synced, informer.HasSynced, handler.HasSynced)
 		go informer.RunWithContext(ctx)
 	}
 	if !toolscache.WaitForCacheSync(ctx.Done(), synced...) {
@@ -59,6 +69,32 @@ func Watch(
 	}
 	return w, nil
 }
+
+// handler passes what an informer receives to a function, and then signals a change.
+func (w *Watcher) handler(each func(Seen)) toolscache.ResourceEventHandler {
+	pass := func(before, now any, deleted, initial bool) {
+		if unknown, is := now.(toolscache.DeletedFinalStateUnknown); is {
+			now = unknown.Obj
+		}
+		s := Seen{Deleted: deleted, Initial: initial}
+		if o, is := before.(client.Object); is {
+			s.Before = named(o)
+		}
+		if o, is := now.(client.Object); is {
+			s.Object = named(o)
+			each(s)
+		}
+		w.note()
+	}
+	return toolscache.ResourceEventHandlerDetailedFuncs{
+		AddFunc:    func(o any, initial bool) { pass(nil, o, false, initial) },
+		UpdateFunc: func(before, o any) { pass(before, o, false, false) },
+		DeleteFunc: func(o any) { pass(nil, o, true, false) },
+	}
+}
+
+// Unread returns the kinds that may not be read, with the cause.
+func (w *Watcher) Unread() map[explain.Kind]string { return w.unread }
 
 // note signals a change. A signal that has not been received stands for all changes until it is.
 func (w *Watcher) note() {

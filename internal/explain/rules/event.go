@@ -39,7 +39,7 @@ func (c *Cluster) metaOf(ref Ref) metav1.Object {
 // the one that says why, if the newest does not. It is nil if there is none, or if fields of the
 // pod show that its volumes are mounted.
 func (c *Cluster) mountFailure(pod *corev1.Pod) *corev1.Event {
-	if volumesMounted(pod) {
+	if VolumesMounted(pod) {
 		return nil
 	}
 	reasons := []string{"FailedMount", "FailedMapVolume"}
@@ -80,9 +80,9 @@ func isWaitTimeout(message string) bool {
 // volumes are mounted.
 const podReadyToStart = "PodReadyToStartContainers"
 
-// volumesMounted reports whether a condition or a container of the pod shows that its volumes are
+// VolumesMounted reports whether a condition or a container of the pod shows that its volumes are
 // mounted: a container waits for something that comes after them, such as its image.
-func volumesMounted(pod *corev1.Pod) bool {
+func VolumesMounted(pod *corev1.Pod) bool {
 	for _, condition := range pod.Status.Conditions {
 		if (condition.Type == podReadyToStart || condition.Type == names.ConditionVolumesPublished) &&
 			condition.Status == corev1.ConditionTrue {

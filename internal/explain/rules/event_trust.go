@@ -92,9 +92,9 @@ func (c *Cluster) isUsedOn(claim *corev1.PersistentVolumeClaim, node string) boo
 func (c *Cluster) contradictedByPod(pod *corev1.Pod, event *corev1.Event) bool {
 	switch event.Reason {
 	case "FailedMount", "FailedMapVolume":
-		return volumesMounted(pod)
+		return VolumesMounted(pod)
 	case "FailedAttachVolume":
-		return volumesMounted(pod) || c.allAttached(pod)
+		return VolumesMounted(pod) || c.allAttached(pod)
 	case "FailedUnMount", "FailedUnmount":
 		return c.noneInUse(pod)
 	}

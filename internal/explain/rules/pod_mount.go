@@ -322,7 +322,7 @@ func (c *Cluster) mountEvents(pod *corev1.Pod) *Finding {
 	event := c.mountFailure(pod)
 	f := findingAbout(podRef(pod), &pod.CreationTimestamp.Time)
 	if event == nil {
-		if volumesMounted(pod) || len(podVolumes(pod)) == 0 || c.Now.Sub(pod.CreationTimestamp.Time) < 2*patience {
+		if VolumesMounted(pod) || len(podVolumes(pod)) == 0 || c.Now.Sub(pod.CreationTimestamp.Time) < 2*patience {
 			return nil
 		}
 		f = f.waits(verdict.KubeletSilent, Administrator,

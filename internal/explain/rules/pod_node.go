@@ -20,7 +20,7 @@ import (
 // claimNamedTwice finds two volumes of a pod with one claim. The kubelet mounts the volume for one
 // of them, and some kubelets wait for the other for good.
 func (c *Cluster) claimNamedTwice(pod *corev1.Pod) []Finding {
-	if volumesMounted(pod) || c.Now.Sub(pod.CreationTimestamp.Time) < patience {
+	if VolumesMounted(pod) || c.Now.Sub(pod.CreationTimestamp.Time) < patience {
 		return nil
 	}
 	seen := map[types.NamespacedName]string{}
@@ -54,7 +54,7 @@ func (c *Cluster) claimNamedTwice(pod *corev1.Pod) []Finding {
 func (c *Cluster) pluginGone(pod *corev1.Pod, driver string, f Finding) []Finding {
 	node := c.index.nodes[pod.Spec.NodeName]
 	w := c.nodePlugin(driver)
-	if w == nil || node == nil || c.lacks(Pod) || volumesMounted(pod) ||
+	if w == nil || node == nil || c.lacks(Pod) || VolumesMounted(pod) ||
 		c.Now.Sub(pod.CreationTimestamp.Time) < patience {
 		return nil
 	}
@@ -100,7 +100,7 @@ func changesOwner(pod *corev1.Pod) bool {
 // unless a newer event has another cause.
 func (c *Cluster) ownerChange(pod *corev1.Pod) *Finding {
 	event := c.lastEvent(podRef(pod), permissionChange)
-	if event == nil || volumesMounted(pod) {
+	if event == nil || VolumesMounted(pod) {
 		return nil
 	}
 	failure := c.mountFailure(pod)

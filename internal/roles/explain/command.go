@@ -65,9 +65,11 @@ const (
 	exitUnknown = 2
 )
 
-// New returns the commands explain, tree and dump.
+// New returns the commands explain, tree, life, dump and record.
 func New(streams Streams) []*cobra.Command {
-	return []*cobra.Command{newExplain(streams), newTree(streams), newDump(streams)}
+	return []*cobra.Command{
+		newExplain(streams), newTree(streams), newLife(streams), newDump(streams), newRecord(streams),
+	}
 }
 
 // schemaExplain and schemaTree name the forms of -o json. A field is added under the same name; a

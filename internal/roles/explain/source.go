@@ -20,6 +20,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/explain/inventory"
 	core "github.com/purser-csi/purser/internal/explain/rules"
+	"github.com/purser-csi/purser/internal/record"
 )
 
 // source says where the objects are read from. The flags are kubectl's, so that the commands work
@@ -28,8 +29,10 @@ type source struct {
 	kubeconfig, namespace string
 	overrides             clientcmd.ConfigOverrides
 	from                  []string
-	now                   string
-	in                    io.Reader // for --from -
+	now, at               string
+	stdin                 []byte         // what was read of it
+	record                *record.Record // that --from names; nil for a dump or a cluster
+	in                    io.Reader      // for --from -
 	api                   *rest.Config
 }
 
@@ -63,8 +66,11 @@ func (s *source) dumpFlags(f *pflag.FlagSet) {
 		&s.from,
 		"from",
 		nil,
-		"a dump to read instead of a cluster: a `file` of YAML or JSON, a folder of such files, or - for standard "+
-			"input; may be given several times",
+		"a dump or a record to read instead of a cluster: a `file` of YAML or JSON, a folder of such files, or - for "+
+			"standard input; may be given several times",
+	)
+	f.StringVar(
+		&s.at, "at", "", "`time` in a record that --from names, in RFC 3339; without it the end of the record",
 	)
 	f.StringVar(&s.now, "now", "", "`time` of the dump, in RFC 3339; without it the newest time that the dump names")
 }
@@ -120,8 +126,8 @@ func (s *source) read(ctx context.Context, asked ...core.Kind) (*core.Cluster, s
 		}
 		return builder.Cluster(), cmp.Or(s.namespace, "default"), nil
 	}
-	if s.now != "" {
-		return nil, "", errors.New("--now: only a dump has a time of its own; give --from as well")
+	if s.now != "" || s.at != "" {
+		return nil, "", errors.New("--now and --at: only a dump and a record have times of their own; give --from as well")
 	}
 	reader, namespace, err := s.client()
 	if err != nil {
@@ -132,6 +138,9 @@ func (s *source) read(ctx context.Context, asked ...core.Kind) (*core.Cluster, s
 }
 
 func (s *source) readDump() (*inventory.Builder, error) {
+	if builder, err := s.readRecord(); builder != nil || err != nil {
+		return builder, err
+	}
 	builder := inventory.NewBuilder(time.Time{})
 	var at time.Time
 	for _, from := range s.from {
@@ -162,11 +171,7 @@ func (s *source) readDump() (*inventory.Builder, error) {
 
 func (s *source) readFrom(builder *inventory.Builder, from string) (time.Time, error) {
 	if from == "-" {
-		text, err := io.ReadAll(s.in)
-		if err != nil {
-			return time.Time{}, fmt.Errorf("standard input: %w", err)
-		}
-		return builder.Parse("standard input", text)
+		return builder.Parse("standard input", s.stdin)
 	}
 	info, err := os.Stat(from)
 	if err != nil {

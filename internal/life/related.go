@@ -1,0 +1,191 @@
+package life
+
+import (
+	"slices"
+	"time"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	explain "github.com/purser-csi/purser/internal/explain/rules"
+	protection "github.com/purser-csi/purser/internal/protection/rules"
+)
+
+// mostPods bounds how many pods of a volume have phases of their own.
+const mostPods = 50
+
+// volume are the objects of one life, by their identities. Each may be missing.
+type volume struct {
+	claim, pv    string
+	attachments  []string
+	pods         []string
+	snapshots    []snapshotPair
+	marks        map[string][]Mark // by identity
+	claimObject  *corev1.PersistentVolumeClaim
+	volumeObject *corev1.PersistentVolume
+}
+
+// snapshotPair is a snapshot with its content.
+type snapshotPair struct{ snapshot, content string }
+
+// subjects returns the claims, volumes or snapshots whose lives an object belongs to.
+func (h *History) subjects(ref explain.Ref) (all []explain.Ref) {
+	last := h.last(h.named(ref))
+	if last == nil {
+		return nil
+	}
+	switch o := last.Object.(type) {
+	case *corev1.PersistentVolumeClaim:
+		return []explain.Ref{ref}
+	case *corev1.PersistentVolume:
+		return []explain.Ref{h.ofVolume(o)}
+	case *storagev1.VolumeAttachment:
+		if name := o.Spec.Source.PersistentVolumeName; name != nil {
+			return h.subjects(explain.Ref{Kind: explain.Volume, Name: *name})
+		}
+	case *corev1.Pod:
+		for _, name := range protection.ClaimNames(o) {
+			claim := explain.Ref{Kind: explain.Claim, Namespace: o.Namespace, Name: name}
+			if h.named(claim) != "" && !slices.Contains(all, claim) {
+				all = append(all, claim)
+			}
+		}
+	case *snapshotv1.VolumeSnapshot:
+		if source := o.Spec.Source.PersistentVolumeClaimName; source != nil {
+			return h.subjects(explain.Ref{Kind: explain.Claim, Namespace: o.Namespace, Name: *source})
+		}
+	}
+	return all
+}
+
+// ofVolume returns the claim of a volume; the volume itself if the source does not have the claim.
+func (h *History) ofVolume(pv *corev1.PersistentVolume) explain.Ref {
+	if of := pv.Spec.ClaimRef; of != nil {
+		claim := explain.Ref{Kind: explain.Claim, Namespace: of.Namespace, Name: of.Name}
+		if last := h.last(h.named(claim)); last != nil && (of.UID == "" || last.Object.GetUID() == of.UID) {
+			return claim
+		}
+	}
+	return explain.Ref{Kind: explain.Volume, Name: pv.Name}
+}
+
+// gather finds the objects of a life.
+func (h *History) gather(subject explain.Ref) *volume {
+	v := &volume{marks: map[string][]Mark{}}
+	switch subject.Kind {
+	case explain.Claim:
+		v.claim = h.named(subject)
+		v.claimObject, _ = h.last(v.claim).Object.(*corev1.PersistentVolumeClaim)
+		v.pv = h.volumeOf(v.claimObject)
+	default:
+		v.pv = h.named(subject)
+	}
+	if last := h.last(v.pv); last != nil {
+		v.volumeObject, _ = last.Object.(*corev1.PersistentVolume)
+		v.attachments = h.identities(explain.Attachment, func(c Change) bool {
+			va, ok := c.Object.(*storagev1.VolumeAttachment)
+			name := va.Spec.Source.PersistentVolumeName
+			return ok && name != nil && *name == v.volumeObject.Name
+		})
+	}
+	h.mark(v, v.claim, v.pv)
+	h.mark(v, v.attachments...)
+	if v.claimObject != nil {
+		h.gatherUsers(v)
+	}
+	return v
+}
+
+func (h *History) mark(v *volume, uids ...string) {
+	for _, uid := range uids {
+		if uid != "" {
+			v.marks[uid] = h.marks(uid)
+		}
+	}
+}
+
+// volumeOf returns the volume that was bound to the claim; empty if none was.
+func (h *History) volumeOf(claim *corev1.PersistentVolumeClaim) string {
+	all := h.identities(explain.Volume, func(c Change) bool {
+		pv, ok := c.Object.(*corev1.PersistentVolume)
+		if !ok {
+			return false
+		}
+		of := pv.Spec.ClaimRef
+		isOf := of != nil && of.Namespace == claim.Namespace && of.Name == claim.Name &&
+			(of.UID == "" || claim.UID == "" || of.UID == claim.UID)
+		return isOf || claim.Spec.VolumeName != "" && pv.Name == claim.Spec.VolumeName && of == nil
+	})
+	if len(all) == 0 {
+		return ""
+	}
+	return all[len(all)-1]
+}
+
+// gatherUsers finds the pods that name the claim while it exists, and its snapshots.
+func (h *History) gatherUsers(v *volume) {
+	claim := v.claimObject
+	gone, isGone := find(v.marks[v.claim], Gone)
+	pods := h.identities(explain.Pod, func(c Change) bool {
+		pod, ok := c.Object.(*corev1.Pod)
+		return ok && pod.Namespace == claim.Namespace && slices.Contains(protection.ClaimNames(pod), claim.Name)
+	})
+	for _, uid := range pods {
+		marks := h.marks(uid)
+		ended, hasEnded := find(marks, Gone)
+		created, _ := find(marks, Created)
+		if hasEnded && ended.At.Before(claim.CreationTimestamp.Time) || isGone && created.At.After(gone.At) {
+			continue // it used another claim of the same name
+		}
+		v.pods, v.marks[uid] = append(v.pods, uid), marks
+	}
+	if len(v.pods) > mostPods {
+		v.pods = v.pods[len(v.pods)-mostPods:]
+	}
+	snapshots := h.identities(explain.Snapshot, func(c Change) bool {
+		s, ok := c.Object.(*snapshotv1.VolumeSnapshot)
+		source := s.Spec.Source.PersistentVolumeClaimName
+		return ok && s.Namespace == claim.Namespace && source != nil && *source == claim.Name
+	})
+	for _, uid := range snapshots {
+		of := h.last(uid).Object.GetUID()
+		pair := snapshotPair{uid, h.contentOf(of)}
+		v.snapshots = append(v.snapshots, pair)
+		h.mark(v, pair.snapshot, pair.content)
+	}
+}
+
+func (h *History) contentOf(snapshot types.UID) string {
+	all := h.identities(explain.Content, func(c Change) bool {
+		content, ok := c.Object.(*snapshotv1.VolumeSnapshotContent)
+		return ok && content.Spec.VolumeSnapshotRef.UID == snapshot
+	})
+	if len(all) == 0 {
+		return ""
+	}
+	return all[0]
+}
+
+// find returns the first mark of a step.
+func find(marks []Mark, step Step) (Mark, bool) {
+	i := slices.IndexFunc(marks, func(m Mark) bool { return m.Step == step })
+	if i < 0 {
+		return Mark{}, false
+	}
+	return marks[i], true
+}
+
+// path returns the marks of objects between two times in order, without the first time itself.
+func (v *volume) path(from, to time.Time, uids ...string) (all []Mark) {
+	for _, uid := range uids {
+		for _, m := range v.marks[uid] {
+			if m.cuts && m.At.After(from) && !m.At.After(to) {
+				all = append(all, m)
+			}
+		}
+	}
+	sortMarks(all)
+	return all
+}

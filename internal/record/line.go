@@ -1,0 +1,165 @@
+package record
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/purser-csi/purser/internal/life"
+)
+
+// Schema names the form of a record. It is in the first line of a file and of each part that was appended to it.
+const Schema = "purser.record/v1"
+
+// Op says what a line is.
+type Op string
+
+// The operations.
+const (
+	Begin  Op = "begin"  // a recorder starts: Schema, Program
+	Have   Op = "have"   // an object that existed when the recorder, or the file, began
+	Listed Op = "listed" // all objects that exist have been written since the last begin; Unread
+	Add    Op = "add"    // an object was created
+	Change Op = "change" // Patch turns the content of the line before about this object into the new one
+	Delete Op = "delete" // an object is gone; Patch leads to its last content
+	Called Op = "call"   // a role called its driver
+)
+
+// Line is one line of a record. A line of the operation have replaces what earlier lines say of its object.
+type Line struct {
+	Time time.Time `json:"time"`
+	Op   Op        `json:"op"`
+
+	Schema  string            `json:"schema,omitempty"`
+	Program string            `json:"program,omitempty"`
+	Unread  map[string]string `json:"unread,omitempty"` // by kind: why its objects are not recorded
+	Hidden  bool              `json:"hidden,omitempty"` // names are replaced
+
+	Kind      string   `json:"kind,omitempty"`
+	Namespace string   `json:"namespace,omitempty"`
+	Name      string   `json:"name,omitempty"`
+	UID       string   `json:"uid,omitempty"`
+	Version   string   `json:"resourceVersion,omitempty"` // that the API server gave the change
+	By        []string `json:"by,omitempty"`              // managers of the fields that were written
+	Changed   []string `json:"changed,omitempty"`         // paths of the fields that differ
+
+	Object map[string]any `json:"object,omitempty"` // the content, for have and add
+	Patch  map[string]any `json:"patch,omitempty"`  // a JSON merge patch (RFC 7386), for change and delete
+
+	Call *life.Call `json:"call,omitempty"`
+}
+
+// key identifies the object of a line.
+type key struct{ kind, namespace, name string }
+
+func (l Line) key() key { return key{l.Kind, l.Namespace, l.Name} }
+
+// diff returns the JSON merge patch from one content to another, and the paths of its leaves. Lists are replaced
+// as a whole.
+func diff(before, after map[string]any) (patch map[string]any, paths []string) {
+	patch = map[string]any{}
+	for field, now := range after {
+		was, had := before[field]
+		if had && equal(was, now) {
+			continue
+		}
+		inner, isMap := now.(map[string]any)
+		if wasMap, both := was.(map[string]any); both && isMap {
+			part, below := diff(wasMap, inner)
+			patch[field] = part
+			for _, path := range below {
+				paths = append(paths, field+"."+path)
+			}
+			continue
+		}
+		patch[field] = now
+		paths = append(paths, field)
+	}
+	for field := range before {
+		if _, has := after[field]; !has {
+			patch[field] = nil
+			paths = append(paths, field)
+		}
+	}
+	slices.Sort(paths)
+	return patch, paths
+}
+
+// equal compares two values of decoded JSON.
+func equal(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		other, ok := b.(map[string]any)
+		return ok && maps.EqualFunc(a, other, equal)
+	case []any:
+		other, ok := b.([]any)
+		return ok && slices.EqualFunc(a, other, equal)
+	}
+	return a == b
+}
+
+// merge applies a JSON merge patch. It changes neither of its arguments.
+func merge(before, patch map[string]any) map[string]any {
+	after := maps.Clone(before)
+	if after == nil {
+		after = map[string]any{}
+	}
+	for field, value := range patch {
+		inner, isMap := value.(map[string]any)
+		was, _ := after[field].(map[string]any)
+		switch {
+		case value == nil:
+			delete(after, field)
+		case isMap:
+			after[field] = merge(was, inner)
+		default:
+			after[field] = value
+		}
+	}
+	return after
+}
+
+// normal returns a content as it is after encoding and decoding, which [diff] compares.
+func normal(content map[string]any) (map[string]any, []byte, error) {
+	text, err := json.Marshal(content)
+	if err != nil {
+		return nil, nil, err
+	}
+	decoded, err := decode(text)
+	return decoded, text, err
+}
+
+// decode reads a JSON object. Integers stay integers, as the decoder of API objects needs them.
+func decode(text []byte) (map[string]any, error) {
+	var content map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&content); err != nil {
+		return nil, err
+	}
+	numbers(content)
+	return content, nil
+}
+
+// numbers replaces the numbers in a value by int64 or float64.
+func numbers(value any) any {
+	switch v := value.(type) {
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		f, _ := v.Float64()
+		return f
+	case []any:
+		for i := range v {
+			v[i] = numbers(v[i])
+		}
+	case map[string]any:
+		for field := range v {
+			v[field] = numbers(v[field])
+		}
+	}
+	return value
+}

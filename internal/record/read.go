@@ -1,0 +1,259 @@
+package record
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/explain/inventory"
+	explain "github.com/purser-csi/purser/internal/explain/rules"
+	"github.com/purser-csi/purser/internal/life"
+)
+
+const (
+	// mostOfLine bounds a line. An object of the API server has at most 1.5 MiB.
+	mostOfLine = 16 << 20
+	// mostOfFile bounds the text of a record, which is kept in memory.
+	mostOfFile = 4 << 30
+)
+
+// Record is what records have: each version of each object.
+type Record struct {
+	// Notes say which lines could not be used.
+	Notes []string
+
+	changes []life.Change
+	objects map[key]*timeline
+	calls   []life.Call
+	unread  map[explain.Kind]string
+	begin   time.Time // from when on every change is known: the end of the first list
+	end     time.Time
+
+	listing map[key]bool // objects since the last begin; nil outside of a list
+}
+
+// timeline are the versions of the objects with one name.
+type timeline struct {
+	content  map[string]any // the last; nil if it is gone
+	versions []version
+}
+
+// version is what there is from a number of changes on.
+type version struct {
+	after  int
+	object client.Object // nil if it is gone
+}
+
+// Is reports whether a text is the begin of a record, compressed or not.
+func Is(text []byte) bool {
+	head := text[:min(len(text), 4<<10)]
+	if bytes.HasPrefix(head, []byte{0x1f, 0x8b}) {
+		gz, err := gzip.NewReader(bytes.NewReader(text))
+		if err != nil {
+			return false
+		}
+		head = make([]byte, 4<<10)
+		n, _ := io.ReadFull(gz, head) // a short or torn record is read as far as it goes
+		head = head[:n]
+	}
+	line, _, _ := bytes.Cut(head, []byte("\n"))
+	return bytes.HasPrefix(line, []byte("{")) && bytes.Contains(line, []byte(`"schema":"purser.record/`))
+}
+
+// Load reads records, in the order of their first lines. A record that ends within a line is read up to it.
+func Load(texts map[string][]byte) (*Record, error) {
+	type part struct {
+		name  string
+		lines []Line
+	}
+	r := &Record{objects: map[key]*timeline{}, unread: map[explain.Kind]string{}}
+	var parts []part
+	for name, text := range texts {
+		lines, err := r.lines(name, text)
+		if err != nil {
+			return nil, err
+		}
+		if len(lines) > 0 {
+			parts = append(parts, part{name, lines})
+		}
+	}
+	slices.SortFunc(parts, func(a, b part) int {
+		return cmp.Or(a.lines[0].Time.Compare(b.lines[0].Time), cmp.Compare(a.name, b.name))
+	})
+	for _, p := range parts {
+		for n, line := range p.lines {
+			if err := r.add(line); err != nil {
+				r.note("%s: line %d: %v", p.name, n+1, err)
+			}
+		}
+	}
+	return r, nil
+}
+
+// mostNotes bounds how many lines that cannot be used are named.
+const mostNotes = 10
+
+func (r *Record) note(format string, args ...any) {
+	if len(r.Notes) < mostNotes {
+		r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
+	}
+}
+
+// lines decodes a file.
+func (r *Record) lines(name string, text []byte) (all []Line, err error) {
+	var from io.Reader = bytes.NewReader(text)
+	if bytes.HasPrefix(text, []byte{0x1f, 0x8b}) {
+		if from, err = gzip.NewReader(from); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	reader := bufio.NewScanner(io.LimitReader(from, mostOfFile))
+	reader.Buffer(nil, mostOfLine)
+	for n := 1; reader.Scan(); n++ {
+		var line Line
+		decoder := json.NewDecoder(bytes.NewReader(reader.Bytes()))
+		decoder.UseNumber()
+		if err := decoder.Decode(&line); err != nil {
+			r.note("%s: line %d is no line of a record: %v", name, n, err)
+			continue
+		}
+		if line.Schema != "" && line.Schema != Schema {
+			return nil, fmt.Errorf("%s: line %d: schema %q: this program reads %s", name, n, line.Schema, Schema)
+		}
+		numbers(line.Object)
+		numbers(line.Patch)
+		all = append(all, line)
+	}
+	if err := reader.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return nil, fmt.Errorf("%s: a line has more than %d bytes", name, mostOfLine)
+	} else if err != nil {
+		r.note("%s: it ends within a line: %v", name, err)
+	}
+	return all, nil
+}
+
+// add takes one line.
+func (r *Record) add(line Line) error {
+	if line.Time.After(r.end) {
+		r.end = line.Time
+	}
+	line.Time = r.end // a clock that was set back must not put an effect before its cause
+	switch line.Op {
+	case Begin:
+		r.listing = map[key]bool{}
+		return nil
+	case Listed:
+		for kind, cause := range line.Unread {
+			r.unread[explain.Kind(kind)] = cause
+		}
+		for k, t := range r.objects {
+			if r.listing != nil && t.content != nil && !r.listing[k] {
+				_ = r.change(k, t, nil, line) // it went while no recorder ran; its content was decoded before
+			}
+		}
+		r.listing = nil
+		if r.begin.IsZero() {
+			r.begin = line.Time
+		}
+		return nil
+	case Called:
+		if line.Call == nil {
+			return errors.New("a call without a call")
+		}
+		r.calls = append(r.calls, *line.Call)
+		return nil
+	case Have, Add, Change, Delete:
+		return r.object(line)
+	}
+	return fmt.Errorf("operation %q is not known", line.Op)
+}
+
+// object takes a line about an object.
+func (r *Record) object(line Line) error {
+	k := line.key()
+	if k.kind == "" || k.name == "" {
+		return errors.New("it has no kind or name")
+	}
+	t := r.objects[k]
+	if t == nil {
+		t = &timeline{}
+		r.objects[k] = t
+	}
+	if r.listing != nil {
+		r.listing[k] = line.Op != Delete
+	}
+	content := line.Object
+	if line.Op == Change || line.Op == Delete {
+		if t.content == nil {
+			return fmt.Errorf("a change of %s %s, which no line before it has", k.kind, k.name)
+		}
+		content = merge(t.content, line.Patch)
+	}
+	if content == nil {
+		return errors.New("it has no object")
+	}
+	if line.Op == Have && isVersion(t.content, content) {
+		return nil
+	}
+	return r.change(k, t, content, line)
+}
+
+// isVersion reports whether two contents are the same version of an object.
+func isVersion(a, b map[string]any) bool {
+	was, _ := a["metadata"].(map[string]any)
+	now, _ := b["metadata"].(map[string]any)
+	return was != nil && now != nil && was["resourceVersion"] != nil && was["resourceVersion"] == now["resourceVersion"] &&
+		was["uid"] == now["uid"]
+}
+
+// change appends a version. A nil content is the end of the object.
+func (r *Record) change(k key, t *timeline, content map[string]any, line Line) error {
+	isGone := content == nil || line.Op == Delete
+	if content == nil {
+		content = t.content
+	}
+	object, err := typed(content)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", k.kind, k.name, err)
+	}
+	t.content = content
+	if isGone {
+		t.content = nil
+	}
+	if object == nil {
+		return nil // of a kind that this program does not read
+	}
+	c := life.Change{
+		At: line.Time, Existed: line.Op == Have && len(t.versions) == 0, Kind: explain.Kind(k.kind), Object: object,
+		Deleted: isGone, By: line.By, Changed: line.Changed,
+	}
+	r.changes = append(r.changes, c)
+	v := version{len(r.changes), object}
+	if isGone {
+		v.object = nil
+	}
+	t.versions = append(t.versions, v)
+	return nil
+}
+
+// typed decodes a content, which it does not change.
+func typed(content map[string]any) (client.Object, error) {
+	if kind, _ := content["kind"].(string); strings.HasPrefix(kind, "VolumeGroupSnapshot") {
+		content = runtime.DeepCopyJSON(content) // of an older version, it is changed
+	}
+	return inventory.Decode(content)
+}
+
+// End is the time of the last line.
+func (r *Record) End() time.Time { return r.end }

@@ -1,0 +1,68 @@
+package record
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/purser-csi/purser/internal/explain/inventory"
+	explain "github.com/purser-csi/purser/internal/explain/rules"
+	"github.com/purser-csi/purser/internal/life"
+)
+
+// At returns the objects at a time.
+func (r *Record) At(at time.Time) (*inventory.Builder, error) {
+	first := r.begin
+	if at.Before(first.Truncate(time.Second)) || at.After(r.end.Add(time.Second)) {
+		return nil, fmt.Errorf("--at=%s: the record is of %s to %s", at.UTC().Format(time.RFC3339),
+			first.UTC().Format(time.RFC3339), r.end.UTC().Format(time.RFC3339))
+	}
+	n := 0
+	for n < len(r.changes) && !r.changes[n].At.After(at) {
+		n++
+	}
+	return r.state(n, at), nil
+}
+
+// state returns the objects after the first n changes.
+func (r *Record) state(n int, now time.Time) *inventory.Builder {
+	builder := inventory.NewBuilder(now)
+	for _, k := range r.keys() {
+		versions := r.objects[k].versions
+		i, _ := slices.BinarySearchFunc(versions, n, func(v version, n int) int {
+			if v.after > n {
+				return 1
+			}
+			return -1
+		})
+		if i > 0 && versions[i-1].object != nil {
+			builder.Add(versions[i-1].object)
+		}
+	}
+	builder.Complete(r.unread)
+	return builder
+}
+
+// keys are those of all objects in the order of an API server.
+func (r *Record) keys() []key {
+	all := make([]key, 0, len(r.objects))
+	for k := range r.objects {
+		all = append(all, k)
+	}
+	slices.SortFunc(all, func(a, b key) int {
+		return strings.Compare(a.kind+"\x00"+a.namespace+"\x00"+a.name, b.kind+"\x00"+b.namespace+"\x00"+b.name)
+	})
+	return all
+}
+
+// History returns the lives that the record has.
+func (r *Record) History() *life.History {
+	return life.New(life.Source{
+		Changes: r.changes,
+		Begin:   r.begin,
+		State:   func(n int, now time.Time) *explain.Cluster { return r.state(n, now).Cluster() },
+		Final:   r.state(len(r.changes), r.end).Cluster(),
+		Calls:   r.calls,
+	})
+}

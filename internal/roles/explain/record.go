@@ -1,0 +1,174 @@
+package explain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/explain/inventory"
+	"github.com/purser-csi/purser/internal/record"
+	"github.com/purser-csi/purser/internal/size"
+)
+
+// readRecord returns the objects of the records that --from names at the time --at; nil if it names dumps.
+func (s *source) readRecord() (*inventory.Builder, error) {
+	texts := map[string][]byte{}
+	others := 0
+	for _, from := range s.from {
+		text, isRecord, err := s.recordIn(from)
+		switch {
+		case err != nil:
+			return nil, err
+		case isRecord:
+			texts[from] = text
+		default:
+			others++
+		}
+	}
+	switch {
+	case len(texts) == 0 && s.at != "":
+		return nil, fmt.Errorf("--at=%s: a dump has one time; give a file that purser record has written", s.at)
+	case len(texts) == 0:
+		return nil, nil
+	case others > 0:
+		return nil, errors.New("--from: records and dumps cannot be read together; give one of them")
+	case s.now != "":
+		return nil, fmt.Errorf("--now=%s: a record has times of its own; give --at", s.now)
+	}
+	loaded, err := record.Load(texts)
+	if err != nil {
+		return nil, err
+	}
+	at := loaded.End()
+	if s.at != "" {
+		if at, err = time.Parse(time.RFC3339, s.at); err != nil {
+			return nil, fmt.Errorf("--at=%s: expected a time such as 2026-01-31T12:00:00Z", s.at)
+		}
+	}
+	s.record = loaded
+	return loaded.At(at)
+}
+
+// recordIn reads a file, and reports whether it is a record. The text of another file is kept for standard input
+// alone, which cannot be read again.
+func (s *source) recordIn(from string) ([]byte, bool, error) {
+	if from == "-" {
+		text, err := io.ReadAll(s.in)
+		if err != nil {
+			return nil, false, fmt.Errorf("standard input: %w", err)
+		}
+		s.stdin = text
+		return text, record.Is(text), nil
+	}
+	info, err := os.Stat(from)
+	if err != nil || info.IsDir() {
+		return nil, false, nil //nolint:nilerr // the reader of dumps says so
+	}
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return nil, false, fmt.Errorf("--from: %w", err)
+	}
+	return text, record.Is(text), nil
+}
+
+type recordOptions struct {
+	source
+	output           string
+	maxSize          string
+	maxAge, duration time.Duration
+	out              io.Writer
+}
+
+func newRecord(streams Streams) *cobra.Command {
+	o := &recordOptions{source: source{in: streams.In}, out: streams.Out}
+	c := &cobra.Command{
+		Use:   "record",
+		Short: "Write each change of the objects that explain reads into a file",
+		Long: `Watches the objects that explain reads, and writes each change as a line of JSON:
+the time, the object, the fields that changed and the programs that wrote them.
+Values of secrets are never read. explain, tree, dump and life read the file as
+they read a dump: --from FILE, and --at TIME for a time in it. It ends with
+Ctrl-C. An existing file is continued; a file that is full is set aside as
+FILE.old, and FILE begins again with all objects.`,
+		Example: `  purser record -o record.jsonl.gz
+  purser life --from record.jsonl.gz pvc/data -n shop
+  purser explain --from record.jsonl.gz --at 2026-01-31T12:00:00Z`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return cannotTell(o.run(c.Context())) },
+	}
+	o.flags(c.Flags())
+	c.Flags().StringVarP(
+		&o.output, "output", "o", "-", "`file` to write, compressed if its name ends in .gz; - is standard output",
+	)
+	c.Flags().StringVar(
+		&o.maxSize, "max-size", "256Mi", "`size` of FILE and FILE.old together at most; 0 for no limit",
+	)
+	c.Flags().DurationVar(&o.maxAge, "max-age", 48*time.Hour, "age of the oldest line at most; 0 for no limit")
+	c.Flags().DurationVar(&o.duration, "for", 0, "how long to record; 0 until it is interrupted")
+	return c
+}
+
+// flushed is how often what is recorded reaches the disk.
+const flushed = time.Second
+
+func (o *recordOptions) run(ctx context.Context) error {
+	quantity, err := resource.ParseQuantity(o.maxSize)
+	limit, problem := size.Bytes(quantity)
+	if err != nil || problem != nil || limit < 0 {
+		return fmt.Errorf("--max-size=%s: expected a size such as 256Mi", o.maxSize)
+	}
+	if o.maxAge < 0 || o.duration < 0 {
+		return fmt.Errorf("--max-age=%s --for=%s: expected durations of 0 or more", o.maxAge, o.duration)
+	}
+	from, namespace, err := o.client()
+	if err != nil {
+		return err
+	}
+	if o.duration > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, o.duration)
+		defer stop()
+	}
+	if o.output == "-" {
+		return o.into(ctx, record.Stream{Writer: o.out}, namespace, from)
+	}
+	file, err := record.Create(o.output, record.Limits{Size: limit, Age: o.maxAge}, time.Now())
+	if err != nil {
+		return err
+	}
+	return o.into(ctx, file, namespace, from)
+}
+
+// into records until the context ends or the output fails.
+func (o *recordOptions) into(
+	ctx context.Context, out record.Output, namespace string, from client.WithWatch,
+) error {
+	writer := record.NewWriter(out, "purser record", time.Now)
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	if err := record.Watch(watching, from, namespace, writer); err != nil {
+		if ctx.Err() != nil {
+			return nil // it was ended before the first list
+		}
+		return err
+	}
+	tick := time.NewTicker(flushed)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return writer.Close()
+		case <-tick.C:
+			if err := writer.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+}
