@@ -3,6 +3,7 @@ package life
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
@@ -91,15 +92,15 @@ func (f *facts) add(step Step, detail string, lane Lane, at time.Time, what stri
 }
 
 // lifetime adds the facts that every object has: its creation, its deletion, and its finalizers.
-func (f *facts) lifetime(kind explain.Kind, creator, deleter Lane) {
-	f.add(Created, "", creator, f.of.GetCreationTimestamp().Time, "%s is created", kind)
+func (f *facts) lifetime(noun string, creator, deleter Lane) {
+	f.add(Created, "", creator, f.of.GetCreationTimestamp().Time, "%s is created", noun)
 	if at := f.of.GetDeletionTimestamp(); at != nil {
 		asked := at.Time
 		if seconds := f.of.GetDeletionGracePeriodSeconds(); seconds != nil && *seconds > 0 {
 			// The API server adds the grace period to the time of the request.
 			asked = asked.Add(-time.Duration(*seconds) * time.Second)
 		}
-		f.add(Deleted, "", deleter, asked, "deletion of %s is asked for", kind)
+		f.add(Deleted, "", deleter, asked, "the deletion of %s is asked for", noun)
 	}
 	for _, name := range f.of.GetFinalizers() {
 		lane := finalizerLane(name)
@@ -122,9 +123,31 @@ func (f *facts) written(subresource string, managers ...string) (at time.Time) {
 	return at
 }
 
+// isOfChange reports whether a condition of a claim is about an expansion or a change of attributes.
+func isOfChange(of corev1.PersistentVolumeClaimConditionType) bool {
+	return strings.Contains(string(of), "Resiz") || strings.Contains(string(of), "Modify")
+}
+
+// nounOf names an object in a sentence.
+func nounOf(o metav1.Object) string {
+	switch o := o.(type) {
+	case *corev1.PersistentVolumeClaim:
+		return "claim " + o.Name
+	case *corev1.PersistentVolume:
+		return "volume " + o.Name
+	case *corev1.Pod:
+		return "pod " + o.Name
+	case *storagev1.VolumeAttachment:
+		return "the attachment to node " + o.Spec.NodeName
+	case *snapshotv1.VolumeSnapshot:
+		return "snapshot " + o.Name
+	}
+	return "content " + o.GetName()
+}
+
 func claimFacts(claim *corev1.PersistentVolumeClaim) []fact {
 	f := &facts{of: claim}
-	f.lifetime(explain.Claim, User, User)
+	f.lifetime(nounOf(claim), User, User)
 	if driver := claim.Annotations[names.AnnStorageProvisioner]; driver != "" {
 		f.add(ProvisionerOn, driver, Binder, time.Time{}, "the binder asks %s for a volume", driver)
 	}
@@ -153,7 +176,8 @@ func claimFacts(claim *corev1.PersistentVolumeClaim) []fact {
 		f.add(ClassReached, *class, Resizer, time.Time{}, "the volume has the attributes class %s", *class)
 	}
 	for _, c := range claim.Status.Conditions {
-		if c.Status == corev1.ConditionTrue {
+		// Unused, and what others may add, is no step of a phase.
+		if c.Status == corev1.ConditionTrue && isOfChange(c.Type) {
 			f.add(ConditionSet, string(c.Type), Resizer, c.LastTransitionTime.Time, "condition %s is set", c.Type)
 		}
 	}
@@ -166,7 +190,7 @@ func volumeFacts(pv *corev1.PersistentVolume) []fact {
 	if pv.Annotations[names.AnnProvisionedBy] != "" {
 		creator = Provisioner
 	}
-	f.lifetime(explain.Volume, creator, Provisioner)
+	f.lifetime(nounOf(pv), creator, Provisioner)
 	at := time.Time{}
 	if pv.Status.LastPhaseTransitionTime != nil {
 		at = pv.Status.LastPhaseTransitionTime.Time
@@ -181,7 +205,7 @@ func volumeFacts(pv *corev1.PersistentVolume) []fact {
 
 func attachmentFacts(va *storagev1.VolumeAttachment) []fact {
 	f := &facts{of: va}
-	f.lifetime(explain.Attachment, AttachDetach, AttachDetach)
+	f.lifetime(nounOf(va), AttachDetach, AttachDetach)
 	if va.Status.Attached {
 		at := time.Time{}
 		if va.DeletionTimestamp == nil {
@@ -201,7 +225,7 @@ func attachmentFacts(va *storagev1.VolumeAttachment) []fact {
 
 func podFacts(pod *corev1.Pod) []fact {
 	f := &facts{of: pod}
-	f.lifetime(explain.Pod, User, User)
+	f.lifetime(nounOf(pod), User, User)
 	if pod.Spec.NodeName != "" {
 		f.add(Scheduled, "", Scheduler, conditionTime(pod, corev1.PodScheduled), "the scheduler chooses node %s",
 			pod.Spec.NodeName)
@@ -250,7 +274,7 @@ func conditionTime(pod *corev1.Pod, of corev1.PodConditionType) time.Time {
 
 func snapshotFacts(s *snapshotv1.VolumeSnapshot) []fact {
 	f := &facts{of: s}
-	f.lifetime(explain.Snapshot, User, User)
+	f.lifetime(nounOf(s), User, User)
 	if s.Status == nil {
 		return f.all
 	}
@@ -269,7 +293,7 @@ func snapshotFacts(s *snapshotv1.VolumeSnapshot) []fact {
 
 func contentFacts(c *snapshotv1.VolumeSnapshotContent) []fact {
 	f := &facts{of: c}
-	f.lifetime(explain.Content, Snapshotter, Snapshotter)
+	f.lifetime(nounOf(c), Snapshotter, Snapshotter)
 	if c.Status == nil {
 		return f.all
 	}

@@ -107,7 +107,7 @@ func goneMark(i int, c Change, before []Mark) Mark {
 		lane = before[n-1].Lane
 	}
 	return Mark{
-		At: c.At, Lane: lane, Object: refOf(c), Step: Gone, What: fmt.Sprintf("%s is gone", c.Kind), By: c.By,
+		At: c.At, Lane: lane, Object: refOf(c), Step: Gone, What: nounOf(c.Object) + " is gone", By: c.By,
 		Version: c.Object.GetResourceVersion(), index: i, cuts: true,
 	}
 }

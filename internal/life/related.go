@@ -86,8 +86,7 @@ func (h *History) gather(subject explain.Ref) *volume {
 		v.volumeObject, _ = last.Object.(*corev1.PersistentVolume)
 		v.attachments = h.identities(explain.Attachment, func(c Change) bool {
 			va, ok := c.Object.(*storagev1.VolumeAttachment)
-			name := va.Spec.Source.PersistentVolumeName
-			return ok && name != nil && *name == v.volumeObject.Name
+			return ok && deref(va.Spec.Source.PersistentVolumeName) == v.volumeObject.Name
 		})
 	}
 	h.mark(v, v.claim, v.pv)
@@ -146,8 +145,7 @@ func (h *History) gatherUsers(v *volume) {
 	}
 	snapshots := h.identities(explain.Snapshot, func(c Change) bool {
 		s, ok := c.Object.(*snapshotv1.VolumeSnapshot)
-		source := s.Spec.Source.PersistentVolumeClaimName
-		return ok && s.Namespace == claim.Namespace && source != nil && *source == claim.Name
+		return ok && s.Namespace == claim.Namespace && deref(s.Spec.Source.PersistentVolumeClaimName) == claim.Name
 	})
 	for _, uid := range snapshots {
 		of := h.last(uid).Object.GetUID()

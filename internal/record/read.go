@@ -46,6 +46,7 @@ type Record struct {
 // timeline are the versions of the objects with one name.
 type timeline struct {
 	content  map[string]any // the last; nil if it is gone
+	seen     bool           // there was a version
 	versions []version
 }
 
@@ -98,6 +99,7 @@ func Load(texts map[string][]byte) (*Record, error) {
 			}
 		}
 	}
+	r.order()
 	return r, nil
 }
 
@@ -227,23 +229,23 @@ func (r *Record) change(k key, t *timeline, content map[string]any, line Line) e
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", k.kind, k.name, err)
 	}
+	if object == nil {
+		return nil // of a kind that this program does not read
+	}
+	if kind, _ := content["kind"].(string); kind != k.kind || object.GetName() != k.name ||
+		object.GetNamespace() != k.namespace {
+		return fmt.Errorf("its object is %s %s, and not %s %s", kind, object.GetName(), k.kind, k.name)
+	}
 	t.content = content
 	if isGone {
 		t.content = nil
 	}
-	if object == nil {
-		return nil // of a kind that this program does not read
-	}
 	c := life.Change{
-		At: line.Time, Existed: line.Op == Have && len(t.versions) == 0, Kind: explain.Kind(k.kind), Object: object,
+		At: line.Time, Existed: line.Op == Have && !t.seen, Kind: explain.Kind(k.kind), Object: object,
 		Deleted: isGone, By: line.By, Changed: line.Changed,
 	}
 	r.changes = append(r.changes, c)
-	v := version{len(r.changes), object}
-	if isGone {
-		v.object = nil
-	}
-	t.versions = append(t.versions, v)
+	t.seen = true
 	return nil
 }
 

@@ -1,15 +1,62 @@
 package record
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/explain/inventory"
 	explain "github.com/purser-csi/purser/internal/explain/rules"
 	"github.com/purser-csi/purser/internal/life"
 )
+
+// order puts the changes into the order in which the API server made them, which has a watch for each kind and
+// delivers some later than others. A change was made at the latest when a later one was seen. Events may be kept
+// in a store of their own, with versions that cannot be compared; they stay where they were seen.
+func (r *Record) order() {
+	type step struct {
+		life.Change
+		version uint64
+	}
+	steps := make([]step, len(r.changes))
+	var timed []*step
+	for i, c := range r.changes {
+		steps[i].Change = c
+		version, err := strconv.ParseUint(c.Object.GetResourceVersion(), 10, 64)
+		switch {
+		case c.Existed: // before all others
+		case c.Kind == explain.Event || err != nil:
+			steps[i].version = math.MaxUint64
+		default:
+			steps[i].version = version
+			timed = append(timed, &steps[i])
+		}
+	}
+	slices.SortStableFunc(timed, func(a, b *step) int { return cmp.Compare(a.version, b.version) })
+	for i := len(timed) - 2; i >= 0; i-- {
+		if next := timed[i+1].At; timed[i].At.After(next) {
+			timed[i].At = next
+		}
+	}
+	slices.SortStableFunc(steps, func(a, b step) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.version, b.version))
+	})
+	for i, s := range steps {
+		r.changes[i] = s.Change
+		v := version{i + 1, s.Object.(client.Object)} //nolint:forcetypeassert // the decoder gives no others
+		if s.Deleted {
+			v.object = nil
+		}
+		k := key{string(s.Kind), s.Object.GetNamespace(), s.Object.GetName()}
+		r.objects[k].versions = append(r.objects[k].versions, v)
+	}
+}
 
 // At returns the objects at a time.
 func (r *Record) At(at time.Time) (*inventory.Builder, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -152,9 +153,12 @@ func (p *printer) phase(phase life.Phase) {
 	if phase.Open {
 		open = " so far"
 	}
-	p.line("%s%s%s  %s%s, %.0f %% attributed", p.style.bold, phase.Name, p.style.off, took(phase.To.Sub(phase.From)),
-		open, phase.Attributed*100)
+	p.line("%s%s%s  %s%s, %d %% of it known", p.style.bold, phase.Name, p.style.off, took(phase.To.Sub(phase.From)),
+		open, int(math.Round(phase.Attributed*100)))
 	for _, i := range phase.Intervals {
+		if i.Took() < time.Millisecond && len(phase.Intervals) > 1 {
+			continue // a write that followed another at once
+		}
 		p.paragraph(fmt.Sprintf("  %9s  %8s  %-13s  ", "+"+took(i.From.Sub(phase.From)), took(i.Took()), laneText(i)), "",
 			intervalText(i))
 	}
