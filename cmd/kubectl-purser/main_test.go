@@ -18,7 +18,7 @@ func TestCommand(t *testing.T) {
 	for _, c := range root.Commands() {
 		names = append(names, c.Name())
 	}
-	if !slices.Equal(names, []string{"dump", "explain", "mcp", "tree", "version"}) {
+	if !slices.Equal(names, []string{"dump", "explain", "life", "mcp", "record", "tree", "version"}) {
 		t.Errorf("commands %v", names)
 	}
 	var out strings.Builder

@@ -53,28 +53,28 @@ func (b *builder) explained(s span, from, to time.Time, ends *Mark) (all []Inter
 	}
 	if b.State == nil || from.Before(b.Begin) {
 		if ends != nil || b.State != nil {
-			return []Interval{b.fromEvents(s, b.interval(s, from, to, ends, answer{}))}
+			return []Interval{b.fromEvents(s, b.interval(from, to, ends, answer{}))}
 		}
-		return []Interval{b.interval(s, from, to, ends, b.ask(s, len(b.Changes), to))}
+		return []Interval{b.interval(from, to, ends, b.ask(s, len(b.Changes), to))}
 	}
 	a := b.ask(s, first, from)
 	if to.Sub(from) < worthAsking || last <= first {
 		if a.finding == nil && ends == nil {
 			a = b.ask(s, last, to)
 		}
-		return []Interval{b.interval(s, from, to, ends, a)}
+		return []Interval{b.interval(from, to, ends, a)}
 	}
 	asked := mostAsked
 	at := from
 	for _, t := range b.turns(s, first, last, a, b.ask(s, last, to), &asked) {
 		when := b.Changes[t.state-1].At
 		if when.After(at) {
-			all = append(all, b.interval(s, at, when, ends, a))
+			all = append(all, b.interval(at, when, ends, a))
 			at = when
 		}
 		a = t.answer
 	}
-	return append(all, b.interval(s, at, to, ends, a))
+	return append(all, b.interval(at, to, ends, a))
 }
 
 // turn is a state from which on the answer is another one.
@@ -153,7 +153,7 @@ func answerOf(cluster *explain.Cluster, ref explain.Ref) answer {
 }
 
 // interval names the party and the reason of the time between two marks.
-func (b *builder) interval(s span, from, to time.Time, ends *Mark, a answer) Interval {
+func (b *builder) interval(from, to time.Time, ends *Mark, a answer) Interval {
 	i := Interval{From: from, To: to, Ends: ends, State: Unknown, What: "not known"}
 	if ends != nil && ends.Lane != NoLane {
 		i.Lane, i.State, i.What = ends.Lane, Working, "until "+ends.What

@@ -36,13 +36,15 @@ func Trace(lives []Life) TraceFile {
 		}
 		t.name("thread_name", pid, len(Lanes)+1, "not known")
 		for _, p := range l.Phases {
-			t.slice(pid, 0, p.Name, string(p.Kind), p.From, p.To, nil)
+			t.slice(TraceEvent{Name: p.Name, Category: string(p.Kind), Process: pid}, p.From, p.To)
 			for _, i := range p.Intervals {
 				args := map[string]string{"state": string(i.State)}
 				if i.Reason != "" {
 					args["reason"] = string(i.Reason)
 				}
-				t.slice(pid, thread(i.Lane), i.What, string(i.State), i.From, i.To, args)
+				t.slice(TraceEvent{
+					Name: i.What, Category: string(i.State), Process: pid, Thread: thread(i.Lane), Args: args,
+				}, i.From, i.To)
 			}
 		}
 		for _, m := range l.Marks {
@@ -68,9 +70,7 @@ func (t *TraceFile) name(what string, pid, tid int, name string) {
 	})
 }
 
-func (t *TraceFile) slice(pid, tid int, name, category string, from, to time.Time, args map[string]string) {
-	t.Events = append(t.Events, TraceEvent{
-		Name: name, Phase: "X", Category: category, Time: from.UnixMicro(), Took: max(to.Sub(from).Microseconds(), 1),
-		Process: pid, Thread: tid, Args: args,
-	})
+func (t *TraceFile) slice(e TraceEvent, from, to time.Time) {
+	e.Phase, e.Time, e.Took = "X", from.UnixMicro(), max(to.Sub(from).Microseconds(), 1)
+	t.Events = append(t.Events, e)
 }

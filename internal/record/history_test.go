@@ -181,7 +181,8 @@ func lines(l life.Life) (all []string) {
 func TestLife(t *testing.T) {
 	s := wholeLife(t)
 	for _, ref := range []explain.Ref{
-		{Kind: explain.Claim, Namespace: "shop", Name: "data"}, {Kind: explain.Volume, Name: "pvc-1"},
+		{Kind: explain.Claim, Namespace: "shop", Name: "data"},
+		{Kind: explain.Volume, Name: "pvc-1"},
 		{Kind: explain.Pod, Namespace: "shop", Name: "web"},
 	} {
 		all := s.lives(ref)

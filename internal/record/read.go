@@ -103,6 +103,9 @@ func Load(texts map[string][]byte) (*Record, error) {
 	return r, nil
 }
 
+// Lines decodes one record without looking at what it says. Lines that cannot be decoded are left out.
+func Lines(text []byte) ([]Line, error) { return new(Record).lines("record", text) }
+
 // mostNotes bounds how many lines that cannot be used are named.
 const mostNotes = 10
 

@@ -30,8 +30,14 @@ const patience = time.Minute
 // eventually waits until missing returns nil.
 func eventually(t *testing.T, missing func(context.Context) error) {
 	t.Helper()
+	eventuallyWithin(t, patience, missing)
+}
+
+// eventuallyWithin is eventually with a bound of its own.
+func eventuallyWithin(t *testing.T, bound time.Duration, missing func(context.Context) error) {
+	t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, bound, true, func(ctx context.Context) (bool, error) {
 		now := missing(ctx)
 		if now == nil || last == nil || ctx.Err() == nil { // the last error says more than the timeout
 			last = now
@@ -39,7 +45,7 @@ func eventually(t *testing.T, missing func(context.Context) error) {
 		return last == nil, nil
 	})
 	if err != nil {
-		t.Fatalf("after %s: %v", patience, last)
+		t.Fatalf("after %s: %v", bound, last)
 	}
 }
 
