@@ -46,8 +46,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The first SIGTERM cancels the context. A second one ends the program, whatever it does: here it reads a
-// dump that does not end.
+// The first SIGTERM cancels the context. A second one ends the program, whatever it does: here it
+// reads a dump that does not end.
 func TestSecondSignalEnds(t *testing.T) {
 	program := exec.CommandContext(t.Context(), os.Args[0], "explain", "--from", "-")
 	program.Env = append(os.Environ(), asProgram+"=1")

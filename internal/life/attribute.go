@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// worthAsking is from which length on an interval is searched for the times at which its reason changed.
+	// worthAsking is from which length on an interval is searched for the times at which its reason
+	// changed.
 	worthAsking = 200 * time.Millisecond
 	// mostAsked bounds the explanations of one interval.
 	mostAsked = 24
@@ -41,11 +42,25 @@ func (b *builder) intervals(s span) (all []Interval) {
 	if s.to.After(at) {
 		all = append(all, b.explained(s, at, s.to, nil)...)
 	}
-	return b.withCalls(all)
+	return b.withCalls(joined(all))
 }
 
-// explained returns the intervals between two times, each with its reason. ends is what happened at the second;
-// nil if the source ends there.
+// joined makes one interval of those that follow each other with the same party and reason.
+func joined(intervals []Interval) (all []Interval) {
+	for _, i := range intervals {
+		if n := len(all); n > 0 && i.Reason != "" && all[n-1].Reason == i.Reason && *all[n-1].Cause == *i.Cause &&
+			all[n-1].Lane == i.Lane {
+			i.From = all[n-1].From
+			all[n-1] = i
+			continue
+		}
+		all = append(all, i)
+	}
+	return all
+}
+
+// explained returns the intervals between two times, each with its reason. ends is what happened at
+// the second; nil if the source ends there.
 func (b *builder) explained(s span, from, to time.Time, ends *Mark) (all []Interval) {
 	first, last := b.stateAt(from), b.stateAt(to)
 	if ends != nil && ends.index >= 0 {
@@ -109,7 +124,8 @@ func (h *History) stateAt(at time.Time) int {
 	return n
 }
 
-// ask explains the first object of the focus that exists in a state and is stuck, else the last that exists.
+// ask explains the first object of the focus that exists in a state and is stuck, else the last
+// that exists.
 func (b *builder) ask(s span, state int, now time.Time) (last answer) {
 	var cluster *explain.Cluster
 	for _, ref := range s.focus {
@@ -180,7 +196,8 @@ func (b *builder) interval(from, to time.Time, ends *Mark, a answer) Interval {
 	return i
 }
 
-// fromEvents gives an interval of which no cluster is known the last warning about an object of the phase in it.
+// fromEvents gives an interval of which no cluster is known the last warning about an object of the
+// phase in it.
 func (b *builder) fromEvents(s span, i Interval) Interval {
 	var last *Mark
 	for _, ref := range s.focus {

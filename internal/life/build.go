@@ -11,8 +11,9 @@ import (
 	explain "github.com/purser-csi/purser/internal/explain/rules"
 )
 
-// Lives returns the lives that an object belongs to: that of a claim, of the claims of a pod, of the claim of a
-// volume, an attachment or a snapshot. It returns none where the source does not have the object.
+// Lives returns the lives that an object belongs to: that of a claim, of the claims of a pod, of
+// the claim of a volume, an attachment or a snapshot. It returns none where the source does not
+// have the object.
 func (h *History) Lives(ref explain.Ref) (all []Life) {
 	for _, subject := range h.subjects(ref) {
 		all = append(all, h.life(subject))
@@ -51,7 +52,8 @@ func (h *History) life(subject explain.Ref) Life {
 	return l
 }
 
-// callsOf returns the calls about a volume: those that name its handle, its PersistentVolume, or its claim.
+// callsOf returns the calls about a volume: those that name its handle, its PersistentVolume, or
+// its claim.
 func (h *History) callsOf(l Life) (all []Call) {
 	for _, c := range h.Calls {
 		isOf := c.Volume != "" && (c.Volume == l.Handle || c.Volume == l.Volume || c.Volume == "pvc-"+l.UID) ||
@@ -118,8 +120,8 @@ func (b *builder) unknown() {
 		l.Unknown = append(l.Unknown, "a dump has the objects of one time: earlier times are those that objects name, "+
 			"in whole seconds, and why a step lasted is known from events alone; purser record keeps each change")
 	} else if l.From.Before(b.Begin) {
-		l.Unknown = append(l.Unknown, fmt.Sprintf("the record begins at %s; earlier times are those that objects name, "+
-			"in whole seconds", b.Begin.UTC().Format(time.RFC3339)))
+		l.Unknown = append(l.Unknown, fmt.Sprintf("the record begins at %s; earlier times are those that objects "+
+			"name, in whole seconds", b.Begin.UTC().Format(time.RFC3339)))
 	}
 	if b.volume.claimObject != nil && b.volume.pv == "" && b.volume.claimObject.Spec.VolumeName != "" {
 		l.Unknown = append(l.Unknown, "the input does not have the volume "+b.volume.claimObject.Spec.VolumeName)

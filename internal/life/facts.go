@@ -18,7 +18,7 @@ import (
 // Step is what happened at a mark.
 type Step string
 
-// The steps by which phases begin and end, or that are told apart.
+// The steps by which phases begin and end, or that differ.
 const (
 	Created       Step = "created"
 	Deleted       Step = "deletion asked"
@@ -111,8 +111,8 @@ func (f *facts) lifetime(noun string, creator, deleter Lane) {
 	}
 }
 
-// written returns when a manager wrote fields of a subresource last; zero if that is not known. With a list of
-// managers, only theirs count.
+// written returns when a manager wrote fields of a subresource last; zero if that is not known.
+// With a list of managers, only theirs count.
 func (f *facts) written(subresource string, managers ...string) (at time.Time) {
 	for _, entry := range f.of.GetManagedFields() {
 		if entry.Time != nil && entry.Subresource == subresource && entry.Time.After(at) &&
@@ -123,7 +123,8 @@ func (f *facts) written(subresource string, managers ...string) (at time.Time) {
 	return at
 }
 
-// isOfChange reports whether a condition of a claim is about an expansion or a change of attributes.
+// isOfChange reports whether a condition of a claim is about an expansion or a change of
+// attributes.
 func isOfChange(of corev1.PersistentVolumeClaimConditionType) bool {
 	return strings.Contains(string(of), "Resiz") || strings.Contains(string(of), "Modify")
 }

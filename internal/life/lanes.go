@@ -27,8 +27,8 @@ var managerLanes = []struct {
 	{"snapshot-controller", Snapshotter},
 }
 
-// byManager returns the lane of a change: that of the program that wrote it if that has one lane, else the given
-// one.
+// byManager returns the lane of a change: that of the program that wrote it if that has one lane,
+// else the given one.
 func byManager(lane Lane, by []string) Lane {
 	if len(by) != 1 {
 		return lane
@@ -36,7 +36,8 @@ func byManager(lane Lane, by []string) Lane {
 	return componentLane(by[0], lane)
 }
 
-// componentLane returns the lane of a program or of the component of an event; otherwise if it has none.
+// componentLane returns the lane of a program or of the component of an event; otherwise if it has
+// none.
 func componentLane(name string, otherwise Lane) Lane {
 	for _, m := range managerLanes {
 		if strings.HasPrefix(name, m.prefix) {
@@ -75,8 +76,8 @@ func finalizerLane(name string) Lane {
 	return User
 }
 
-// reasonLanes are the lanes of the controllers whose decisions have a reason, by the begin of its name. The first
-// that matches counts.
+// reasonLanes are the lanes of the controllers whose decisions have a reason, by the begin of its
+// name. The first that matches counts.
 var reasonLanes = []struct {
 	prefix string
 	lane   Lane

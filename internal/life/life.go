@@ -7,8 +7,8 @@ import (
 	"github.com/purser-csi/purser/internal/verdict"
 )
 
-// Schema names the form of [Answer] as JSON. A field is added under the same name; a form without a field of
-// before, or with another meaning, needs the next version.
+// Schema names the form of [Answer] as JSON. A field is added under the same name; a form without a
+// field of before, or with another meaning, needs the next version.
 const Schema = "purser.life/v1"
 
 // Answer is what `purser life -o json` prints.
@@ -33,8 +33,8 @@ type Life struct {
 
 	// Slowest is the longest interval of all phases but that of the use; nil without one.
 	Slowest *Interval `json:"slowest,omitempty"`
-	// Phases are in order of their begin. Those of the kinds creation, use and deletion do not overlap each
-	// other; the other phases happen during the use.
+	// Phases are in order of their begin. Those of the kinds creation, use and deletion do not
+	// overlap each other; the other phases happen during the use.
 	Phases []Phase `json:"phases"`
 	// Marks are all that is known to have happened, in order of time.
 	Marks []Mark `json:"marks"`
@@ -60,8 +60,8 @@ const (
 	Unsnapshot   PhaseKind = "unsnapshot"   // deletion of a snapshot -> gone
 )
 
-// Phase is a part of a life with a begin and an end that a user sees. Its intervals follow each other without
-// a gap and without overlap.
+// Phase is a part of a life with a begin and an end that a user sees. Its intervals follow each
+// other without a gap and without overlap.
 type Phase struct {
 	Kind   PhaseKind   `json:"kind"`
 	Name   string      `json:"name"`

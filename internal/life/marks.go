@@ -38,21 +38,22 @@ func (h *History) marks(uid string) (all []Mark) {
 	return all
 }
 
-// ownTimes returns the marks of an object of which no earlier version is known: those facts whose times the
-// object names.
+// ownTimes returns the marks of an object of which no earlier version is known: those facts whose
+// times the object names.
 func ownTimes(c Change, now []fact) (all []Mark) {
 	for _, f := range now {
 		if !f.at.IsZero() {
 			all = append(all, Mark{
-				At: f.at, Lane: f.lane, Object: refOf(c), Step: f.step, What: f.what, Coarse: true, index: -1, cuts: f.cuts,
+				At: f.at, Lane: f.lane, Object: refOf(c), Step: f.step, What: f.what, Coarse: true, index: -1,
+				cuts: f.cuts,
 			})
 		}
 	}
 	return all
 }
 
-// appeared returns the facts that hold now and did not before; of a new object those that its creation does not
-// imply.
+// appeared returns the facts that hold now and did not before; of a new object those that its
+// creation does not imply.
 func appeared(now, before []fact) (all []fact) {
 	for _, f := range now {
 		isNew := !slices.ContainsFunc(before, func(b fact) bool { return b.key() == f.key() })
@@ -112,7 +113,8 @@ func goneMark(i int, c Change, before []Mark) Mark {
 	}
 }
 
-// eventMarks returns the events about an object between two times; the newest of each that was repeated.
+// eventMarks returns the events about an object between two times; the newest of each that was
+// repeated.
 func (h *History) eventMarks(ref explain.Ref, from, to time.Time) (all []Mark) {
 	newest := map[string]int{}
 	for _, i := range h.events[ref] {
@@ -183,10 +185,11 @@ func aboutOf(o metav1.Object) (explain.Ref, bool) {
 	return explain.Ref{Kind: explain.Kind(about.Kind), Namespace: about.Namespace, Name: about.Name}, true
 }
 
-// causal is the order of steps that have the same time, which is one second in an object's own times.
+// causal is the order of steps that have the same time, which is one second in an object's own
+// times.
 var causal = []Step{
-	Created, ProvisionerOn, NodeSelected, Scheduled, Phased, Bound, ContentBound, Cut, Errored, Attached, Mounted, Ready,
-	Deleted, Ended, Finalized, Gone,
+	Created, ProvisionerOn, NodeSelected, Scheduled, Phased, Bound, ContentBound, Cut, Errored, Attached, Mounted,
+	Ready, Deleted, Ended, Finalized, Gone,
 }
 
 // kindOrder is the order of objects of which each waits for the one before.
@@ -194,7 +197,8 @@ var kindOrder = []explain.Kind{
 	explain.Claim, explain.Pod, explain.Volume, explain.Attachment, explain.Snapshot, explain.Content,
 }
 
-// sortMarks puts marks in order of time, and those of one time in the order in which they follow from each other.
+// sortMarks puts marks in order of time, and those of one time in the order in which they follow
+// from each other.
 func sortMarks(all []Mark) {
 	slices.SortStableFunc(all, func(a, b Mark) int {
 		if a.index >= 0 && b.index >= 0 && a.Step != Told && b.Step != Told {

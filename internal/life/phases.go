@@ -39,8 +39,8 @@ func (b *builder) add(s span) {
 	b.life.Phases = append(b.life.Phases, p)
 }
 
-// until returns the end of a phase that began at a time: that of the first of the marks, else the end of the
-// source, at which the phase is open.
+// until returns the end of a phase that began at a time: that of the first of the marks, else the
+// end of the source, at which the phase is open.
 func (b *builder) until(from time.Time, marks ...Mark) (to time.Time, open bool) {
 	to, open = b.end(), true
 	for _, m := range marks {
@@ -117,7 +117,8 @@ func (b *builder) bound() Mark {
 	return Mark{}
 }
 
-// firstPod returns the pod whose volumes were mounted first, with the mark of that; else the first pod.
+// firstPod returns the pod whose volumes were mounted first, with the mark of that; else the first
+// pod.
 func (b *builder) firstPod() (uid string, mounted Mark) {
 	for _, pod := range b.volume.pods {
 		m, ok := find(b.volume.marks[pod], Mounted)
@@ -178,7 +179,8 @@ func (b *builder) use(from, to time.Time) {
 	b.life.Phases = append(b.life.Phases, p)
 }
 
-// deletion adds the phase from the deletion of the claim to the end of the last object of the volume.
+// deletion adds the phase from the deletion of the claim to the end of the last object of the
+// volume.
 func (b *builder) deletion(begin Mark) {
 	v := b.volume
 	gone, isGone := find(v.marks[v.claim], Gone)
@@ -231,8 +233,8 @@ func (b *builder) users() {
 		}
 		to, open := b.until(deleted.At, end)
 		b.add(span{
-			kind: Stop, name: "pod " + pod.Name + ": deleted to detached", object: ref, from: deleted.At, to: to, open: open,
-			path: append(attachments, uid), focus: focus,
+			kind: Stop, name: "pod " + pod.Name + ": deleted to detached", object: ref, from: deleted.At, to: to,
+			open: open, path: append(attachments, uid), focus: focus,
 		})
 	}
 }
@@ -299,8 +301,8 @@ func (b *builder) snapshots() {
 		path, focus := []string{s.snapshot, s.content}, []explain.Ref{ref}
 		to, open := b.until(created.At, ready, deleted, gone)
 		b.add(span{
-			kind: Snapshotting, name: "snapshot " + ref.Name + ": created to ready", object: ref, from: created.At, to: to,
-			open: open, path: path, focus: focus,
+			kind: Snapshotting, name: "snapshot " + ref.Name + ": created to ready", object: ref, from: created.At,
+			to: to, open: open, path: path, focus: focus,
 		})
 		if !isDeleted {
 			continue

@@ -14,7 +14,8 @@ import (
 type Change struct {
 	// At is when a watch delivered the version; zero for one from a dump.
 	At time.Time
-	// Existed says that the version is older than At, so that only the object itself tells when it was written.
+	// Existed says that the version is older than At, so that only the object itself tells when it
+	// was written.
 	Existed bool
 	Kind    explain.Kind
 	Object  metav1.Object
@@ -78,8 +79,8 @@ func (h *History) end() time.Time { return h.Final.Now }
 // versions returns the changes of the object with an identity.
 func (h *History) versions(uid string) []int { return h.byUID[uid] }
 
-// identities returns the identities of the objects of a kind of which a version holds, in the order in which they
-// appear.
+// identities returns the identities of the objects of a kind of which a version holds, in the order
+// in which they appear.
 func (h *History) identities(kind explain.Kind, holds func(Change) bool) (all []string) {
 	seen := map[string]bool{}
 	for _, i := range h.byKind[kind] {

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// TraceFile is the JSON form of a trace that ui.perfetto.dev and chrome://tracing read: the Trace Event Format.
+// TraceFile is the JSON form of a trace that ui.perfetto.dev and chrome://tracing read: the Trace
+// Event Format.
 type TraceFile struct {
 	Unit   string       `json:"displayTimeUnit"`
 	Events []TraceEvent `json:"traceEvents"`
@@ -24,7 +25,8 @@ type TraceEvent struct {
 	Args     map[string]string `json:"args,omitempty"`
 }
 
-// Trace returns lives as a trace: a process for each life, and in it a thread for the phases and one for each lane.
+// Trace returns lives as a trace: a process for each life, and in it a thread for the phases and
+// one for each lane.
 func Trace(lives []Life) TraceFile {
 	t := TraceFile{Unit: "ms", Events: []TraceEvent{}}
 	for n, l := range lives {

@@ -41,7 +41,8 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Create opens a file to append to it. A file whose end is torn, as after a crash, is set aside as FILE.old.
+// Create opens a file to append to it. A file whose end is torn, as after a crash, is set aside as
+// FILE.old.
 func Create(path string, limits Limits, now time.Time) (*File, error) {
 	f := &File{path: path, limits: limits}
 	whole, err := isWhole(path)
@@ -56,7 +57,8 @@ func Create(path string, limits Limits, now time.Time) (*File, error) {
 	return f, f.open(now)
 }
 
-// isWhole reports whether a record can be appended to: it is absent or empty, or its last line is complete.
+// isWhole reports whether a record can be appended to: it is absent or empty, or its last line is
+// complete.
 func isWhole(path string) (bool, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

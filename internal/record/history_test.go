@@ -125,8 +125,8 @@ func newPod() *corev1.Pod {
 	}
 }
 
-// wholeLife tells of a claim whose class is missing for a minute, which is then provisioned, bound, used by a pod,
-// and deleted.
+// wholeLife tells of a claim whose class is missing for a minute, which is then provisioned, bound,
+// used by a pod, and deleted.
 func wholeLife(t *testing.T) *teller {
 	s := newTeller(t)
 	claim, pod := newClaim(), newPod()
@@ -176,8 +176,8 @@ func lines(l life.Life) (all []string) {
 	return all
 }
 
-// Each part of a life is on the lane of the party that took the step, with the reason that explain gives for that
-// time: the class was missing for a minute, and not while its volume was created.
+// Each part of a life is on the lane of the party that took the step, with the reason that explain
+// gives for that time: the class was missing for a minute, and not while its volume was created.
 func TestLife(t *testing.T) {
 	s := wholeLife(t)
 	for _, ref := range []explain.Ref{
@@ -195,8 +195,7 @@ func TestLife(t *testing.T) {
 			"1s provisioner waiting BinderSilent",
 			"2s driver working BinderSilent",
 			"1s provisioner waiting BinderSilent",
-			"1s binder waiting BinderSilent",
-			"1s binder waiting BinderSilent",
+			"2s binder waiting BinderSilent", // the volume's phase, then the claim
 			"3s user waiting",
 			"1s scheduler working WaitForPodScheduled",
 			"4s node waiting NodeNotReady", // no line has the node
@@ -217,7 +216,8 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// Of one version of each object, the times are those that the objects name, and the last wait has a reason.
+// Of one version of each object, the times are those that the objects name, and the last wait has a
+// reason.
 func TestLifeOfDump(t *testing.T) {
 	s := wholeLife(t)
 	r, err := Load(map[string][]byte{"r": s.out.Bytes()})

@@ -10,7 +10,8 @@ import (
 	"github.com/purser-csi/purser/internal/life"
 )
 
-// Schema names the form of a record. It is in the first line of a file and of each part that was appended to it.
+// Schema names the form of a record. It is in the first line of a file and of each part that was
+// appended to it.
 const Schema = "purser.record/v1"
 
 // Op says what a line is.
@@ -27,7 +28,8 @@ const (
 	Called Op = "call"   // a role called its driver
 )
 
-// Line is one line of a record. A line of the operation have replaces what earlier lines say of its object.
+// Line is one line of a record. A line of the operation have replaces what earlier lines say of its
+// object.
 type Line struct {
 	Time time.Time `json:"time"`
 	Op   Op        `json:"op"`
@@ -56,8 +58,8 @@ type key struct{ kind, namespace, name string }
 
 func (l Line) key() key { return key{l.Kind, l.Namespace, l.Name} }
 
-// diff returns the JSON merge patch from one content to another, and the paths of its leaves. Lists are replaced
-// as a whole.
+// diff returns the JSON merge patch from one content to another, and the paths of its leaves. Lists
+// are replaced as a whole.
 func diff(before, after map[string]any) (patch map[string]any, paths []string) {
 	patch = map[string]any{}
 	for field, now := range after {

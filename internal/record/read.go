@@ -72,7 +72,8 @@ func Is(text []byte) bool {
 	return bytes.HasPrefix(line, []byte("{")) && bytes.Contains(line, []byte(`"schema":"purser.record/`))
 }
 
-// Load reads records, in the order of their first lines. A record that ends within a line is read up to it.
+// Load reads records, in the order of their first lines. A record that ends within a line is read
+// up to it.
 func Load(texts map[string][]byte) (*Record, error) {
 	type part struct {
 		name  string
@@ -103,7 +104,8 @@ func Load(texts map[string][]byte) (*Record, error) {
 	return r, nil
 }
 
-// Lines decodes one record without looking at what it says. Lines that cannot be decoded are left out.
+// Lines decodes one record without looking at what it says. Lines that cannot be decoded are left
+// out.
 func Lines(text []byte) ([]Line, error) { return new(Record).lines("record", text) }
 
 // mostNotes bounds how many lines that cannot be used are named.
@@ -218,8 +220,8 @@ func (r *Record) object(line Line) error {
 func isVersion(a, b map[string]any) bool {
 	was, _ := a["metadata"].(map[string]any)
 	now, _ := b["metadata"].(map[string]any)
-	return was != nil && now != nil && was["resourceVersion"] != nil && was["resourceVersion"] == now["resourceVersion"] &&
-		was["uid"] == now["uid"]
+	return was != nil && now != nil && was["uid"] == now["uid"] && was["resourceVersion"] != nil &&
+		was["resourceVersion"] == now["resourceVersion"]
 }
 
 // change appends a version. A nil content is the end of the object.

@@ -16,9 +16,10 @@ import (
 	"github.com/purser-csi/purser/internal/life"
 )
 
-// order puts the changes into the order in which the API server made them, which has a watch for each kind and
-// delivers some later than others. A change was made at the latest when a later one was seen. Events may be kept
-// in a store of their own, with versions that cannot be compared; they stay where they were seen.
+// order puts the changes into the order in which the API server made them, which has a watch for
+// each kind and delivers some later than others. A change was made at the latest when a later one
+// was seen. Events may be kept in a store of their own, with versions that cannot be compared; they
+// stay where they were seen.
 func (r *Record) order() {
 	type step struct {
 		life.Change

@@ -8,8 +8,8 @@ import (
 	"github.com/purser-csi/purser/internal/explain/inventory"
 )
 
-// Watch writes what exists and then each change, until the context ends or the output fails. It returns after
-// the objects that exist have been written.
+// Watch writes what exists and then each change, until the context ends or the output fails. It
+// returns after the objects that exist have been written.
 func Watch(ctx context.Context, from client.WithWatch, namespace string, w *Writer) error {
 	if err := w.Begin(); err != nil {
 		return err

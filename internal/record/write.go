@@ -67,8 +67,8 @@ func (w *Writer) Begin() error {
 	return w.err
 }
 
-// Listed writes that all objects that exist have been written since the begin, but those of the kinds that are
-// unread.
+// Listed writes that all objects that exist have been written since the begin, but those of the
+// kinds that are unread.
 func (w *Writer) Listed(unread map[explain.Kind]string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -80,8 +80,8 @@ func (w *Writer) Listed(unread map[explain.Kind]string) error {
 	return w.err
 }
 
-// Flush writes what is buffered to the disk. It returns the first error of the output, after which nothing is
-// written.
+// Flush writes what is buffered to the disk. It returns the first error of the output, after which
+// nothing is written.
 func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -27,12 +27,12 @@ import (
 // burst is how many claims are created, used and deleted at once.
 const burst = 200
 
-// leastAttributed is the part of the time from created to mounted, and from deleted to gone, that must have a named
-// party or reason.
+// leastAttributed is the part of the time from created to mounted, and from deleted to gone, that
+// must have a named party or reason.
 const leastAttributed = 0.95
 
-// A burst of claims with pods is recorded: no version of an object is missing, no value of a secret is there, and
-// the lives of all volumes have a party or a reason for their time.
+// A burst of claims with pods is recorded: no version of an object is missing, no value of a secret
+// is there, and the lives of all volumes have a party or a reason for their time.
 func TestRecordOfBurst(t *testing.T) {
 	t.Parallel()
 	s := start(t, stage.Config{DataDir: dataDir(t), Args: []string{"--attach-required"}})
@@ -105,8 +105,8 @@ func recordInto(t *testing.T, s *stage.Stage, path string) (stop func()) {
 	}
 }
 
-// watchVersions watches the objects of volumes, and returns a function that ends the watches and returns the
-// versions that they have seen.
+// watchVersions watches the objects of volumes, and returns a function that ends the watches and
+// returns the versions that they have seen.
 func watchVersions(t *testing.T, b testNamespace) func() map[string]bool {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -218,7 +218,8 @@ func nothingLost(t *testing.T, lines []record.Line, seen map[string]bool) {
 	}
 }
 
-// attributedTimes fails the test if too much of the time of a phase has neither a party nor a reason.
+// attributedTimes fails the test if too much of the time of a phase has neither a party nor a
+// reason.
 func attributedTimes(t *testing.T, r *record.Record, namespace string) {
 	t.Helper()
 	begin := time.Now()

@@ -44,8 +44,8 @@ func packages(t *testing.T) []pkg {
 	}
 }
 
-// pure are the rooms below the features that have no effects either: words, answers, and what several
-// rules share.
+// pure are the rooms below the features that have no effects either: words, answers, and what
+// several rules share.
 var pure = []string{"csispec", "names", "objects", "printable", "secretref", "shell", "size", "topology", "verdict"}
 
 // features are the rooms of one feature each: its rules, and the effects around them.

@@ -19,8 +19,8 @@ import (
 // leaves out.
 const annLastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// Content returns an object as a dump has it: with its kind, of its managed fields who wrote which part when,
-// and without what may hold secret values. Of a secret only the name is left.
+// Content returns an object as a dump has it: with its kind, of its managed fields who wrote which
+// part when, and without what may hold secret values. Of a secret only the name is left.
 func Content(o client.Object) (map[string]any, error) {
 	o = o.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy has the type of its original
 	o.SetManagedFields(writers(o))

@@ -132,16 +132,16 @@ func (b *Builder) addContent(kind schema.GroupVersionKind, content map[string]an
 	return nil
 }
 
-// Decode returns the object that a content is, without the values of secrets; nil for a kind that explanations do
-// not read.
+// Decode returns the object that a content is, without the values of secrets; nil for a kind that
+// explanations do not read.
 func Decode(content map[string]any) (client.Object, error) {
 	of := unstructured.Unstructured{Object: content}
 	object, _, err := decode(of.GroupVersionKind(), content)
 	return object, err
 }
 
-// decode converts an object of a known kind. The values of secrets are dropped here. version is that in which a
-// group snapshot was served.
+// decode converts an object of a known kind. The values of secrets are dropped here. version is
+// that in which a group snapshot was served.
 func decode(kind schema.GroupVersionKind, content map[string]any) (o client.Object, version string, err error) {
 	if kind.Kind == "Secret" {
 		delete(content, "data")

@@ -35,10 +35,10 @@ func Watch(ctx context.Context, from client.WithWatch, namespace string, asked .
 	return Follow(ctx, from, namespace, func(Seen) {}, asked...)
 }
 
-// Follow starts the informers of the kinds that [List] reads for the asked kinds, which end with the
-// context, and returns when each has its first list. Of a kind that may be listed and not watched,
-// the informer lists again, with growing pauses. each is called with each version, of different kinds at the same
-// time.
+// Follow starts the informers of the kinds that [List] reads for the asked kinds, which end with
+// the context, and returns when each has its first list. Of a kind that may be listed and not
+// watched, the informer lists again, with growing pauses. each is called with each version, of
+// different kinds at the same time.
 func Follow(
 	ctx context.Context, from client.WithWatch, namespace string, each func(Seen), asked ...explain.Kind,
 ) (*Watcher, error) {

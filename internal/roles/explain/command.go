@@ -86,7 +86,8 @@ type Answer struct {
 	Time    time.Time      `json:"time"`
 	Reports []rules.Report `json:"reports"`
 	Groups  []rules.Group  `json:"groups,omitempty"`
-	// Refused are the wishes that the API server refused about objects that are well, without an object.
+	// Refused are the wishes that the API server refused about objects that are well, without an
+	// object.
 	Refused []rules.Finding `json:"refused,omitempty"`
 	Unread  []string        `json:"unread,omitempty"`
 	// Unknown says that a kind was not read of which an object may be stuck.

@@ -159,8 +159,8 @@ func (p *printer) phase(phase life.Phase) {
 		if i.Took() < time.Millisecond && len(phase.Intervals) > 1 {
 			continue // a write that followed another at once
 		}
-		p.paragraph(fmt.Sprintf("  %9s  %8s  %-13s  ", "+"+took(i.From.Sub(phase.From)), took(i.Took()), laneText(i)), "",
-			intervalText(i))
+		label := fmt.Sprintf("  %9s  %8s  %-13s  ", "+"+took(i.From.Sub(phase.From)), took(i.Took()), laneText(i))
+		p.paragraph(label, "", intervalText(i))
 	}
 }
 

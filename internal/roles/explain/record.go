@@ -17,7 +17,8 @@ import (
 	"github.com/purser-csi/purser/internal/size"
 )
 
-// readRecord returns the objects of the records that --from names at the time --at; nil if it names dumps.
+// readRecord returns the objects of the records that --from names at the time --at; nil if it names
+// dumps.
 func (s *source) readRecord() (*inventory.Builder, error) {
 	texts := map[string][]byte{}
 	others := 0
@@ -56,8 +57,8 @@ func (s *source) readRecord() (*inventory.Builder, error) {
 	return loaded.At(at)
 }
 
-// recordIn reads a file, and reports whether it is a record. The text of another file is kept for standard input
-// alone, which cannot be read again.
+// recordIn reads a file, and reports whether it is a record. The text of another file is kept for
+// standard input alone, which cannot be read again.
 func (s *source) recordIn(from string) ([]byte, bool, error) {
 	if from == "-" {
 		text, err := io.ReadAll(s.in)

@@ -127,7 +127,9 @@ func (s *source) read(ctx context.Context, asked ...core.Kind) (*core.Cluster, s
 		return builder.Cluster(), cmp.Or(s.namespace, "default"), nil
 	}
 	if s.now != "" || s.at != "" {
-		return nil, "", errors.New("--now and --at: only a dump and a record have times of their own; give --from as well")
+		return nil, "", errors.New(
+			"--now and --at: only a dump and a record have times of their own; give --from as well",
+		)
 	}
 	reader, namespace, err := s.client()
 	if err != nil {
