@@ -120,8 +120,8 @@ func (c *Controller) Apply(ctx context.Context, s rules.Snapshot, action rules.A
 	}
 }
 
-// updateClaim changes the finalizer of the claim and replaces it, for which alone there is
-// permission (SN-R1).
+// updateClaim changes the finalizer of the claim and replaces it, for which alone there is permission
+// (SN-R1).
 func (c *Controller) updateClaim(
 	ctx context.Context, s rules.Snapshot, change func(client.Object, ...string),
 ) error {
@@ -158,8 +158,8 @@ func (g *GroupController) Apply(ctx context.Context, s rules.Group, action rules
 }
 
 // createMember makes one member step by step: the VolumeSnapshot, the content that refers to it by
-// its uid, the status of the content, the status of the VolumeSnapshot. After a crash the steps
-// that were taken are found again, since the names follow from the group and the volume.
+// its uid, the status of the content, the status of the VolumeSnapshot. After a crash the steps that
+// were taken are found again, since the names follow from the group and the volume.
 func (g *GroupController) createMember(ctx context.Context, s rules.Group, a rules.CreateMember) error {
 	vs, err := createOrGet(ctx, g, a.Snapshot.DeepCopy())
 	if err != nil {

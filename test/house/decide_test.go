@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// judging are the functions of rules that say what a decision needs. A gather reads plainly; a
-// decision asks for what it must read with a verdict.Read.
+// judging are the functions of rules that say what a decision needs. A gather reads plainly; a decision asks
+// for what it must read with a verdict.Read.
 var judging = regexp.MustCompile(`^(Needs|Decide|View)|ToRead$|^Is.*Refused$`)
 
 // stillJudging are the calls that are left, by file; the list only shrinks.
@@ -53,8 +53,8 @@ func TestOnlyDecideDecides(t *testing.T) {
 	}
 }
 
-// judgingCalls returns the functions of rules that judge and are used in a file: any of them in a
-// gather, and those that decide in all functions but a method Decide.
+// judgingCalls returns the functions of rules that judge and are used in a file: any of them in a gather, and
+// those that decide in all functions but a method Decide.
 func judgingCalls(t *testing.T, path string) (calls []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
