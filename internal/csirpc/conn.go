@@ -20,11 +20,10 @@ import (
 
 // Config is the driver to connect to.
 type Config struct {
-	Endpoint string        // unix:///absolute/path or /absolute/path
-	Timeout  time.Duration // for each call that has no shorter deadline
-	Metrics  *CallMetrics  // counts and times every call; nil for none
-	// Observe is called at the end of every call, with the full name of its method; nil for nothing.
-	Observe func(method, code string, took time.Duration)
+	Endpoint string         // unix:///absolute/path or /absolute/path
+	Timeout  time.Duration  // for each call that has no shorter deadline
+	Metrics  *CallMetrics   // counts and times every call; nil for none
+	Observe  func(Observed) // is called at the end of every call; nil for nothing
 }
 
 // Conn is a connection to one driver. It is safe for concurrent use.

@@ -8,15 +8,39 @@ import (
 	"google.golang.org/grpc/status"
 )
 
+// Observed is a call that has ended.
+type Observed struct {
+	Method string // the full name, such as /csi.v1.Controller/CreateVolume
+	Code   string // of the answer, such as OK
+	Volume string // the name of the volume to create, or its handle; empty for a call about none
+	Began  time.Time
+	Took   time.Duration
+}
+
 // observe returns an interceptor that reports each call with the code of its answer.
-func observe(report func(method, code string, took time.Duration)) grpc.UnaryClientInterceptor {
+func observe(report func(Observed)) grpc.UnaryClientInterceptor {
 	return func(
 		ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, send grpc.UnaryInvoker,
 		options ...grpc.CallOption,
 	) error {
 		began := time.Now()
 		err := send(ctx, method, request, reply, conn, options...)
-		report(method, status.Code(err).String(), time.Since(began))
+		report(Observed{
+			Method: method, Code: status.Code(err).String(), Volume: volumeOf(request), Began: began, Took: time.Since(began),
+		})
 		return err
 	}
+}
+
+// volumeOf returns the handle of the volume that a request is about, or the name of one to create.
+func volumeOf(request any) string {
+	switch r := request.(type) {
+	case interface{ GetVolumeId() string }:
+		return r.GetVolumeId()
+	case interface{ GetSourceVolumeId() string }:
+		return r.GetSourceVolumeId()
+	case interface{ GetName() string }:
+		return r.GetName()
+	}
+	return ""
 }

@@ -98,12 +98,16 @@ type turn struct {
 	answer answer
 }
 
+// precision is how well the time is known at which the reason of a wait changed: to a fiftieth of
+// the phase.
+func (s span) precision() time.Duration { return max(s.to.Sub(s.from)/50, 50*time.Millisecond) }
+
 // turns finds by bisection the states between two at which the answer changed.
 func (b *builder) turns(s span, first, last int, before, after answer, asked *int) []turn {
 	switch {
 	case before.same(after):
 		return nil
-	case last-first <= 1, *asked <= 0:
+	case last-first <= 1, *asked <= 0, first > 0 && b.Changes[last-1].At.Sub(b.Changes[first-1].At) < s.precision():
 		return []turn{{last, after}}
 	}
 	middle := first + (last-first)/2
@@ -220,6 +224,9 @@ func (b *builder) fromEvents(s span, i Interval) Interval {
 func (b *builder) withCalls(intervals []Interval) (all []Interval) {
 	for _, i := range intervals {
 		for _, c := range b.life.Calls {
+			if c.Code == "" {
+				continue // a decision
+			}
 			from, to := later(c.From, i.From), earlier(c.To, i.To)
 			if !to.After(from) {
 				continue

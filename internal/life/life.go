@@ -160,8 +160,8 @@ type Call struct {
 	From   time.Time `json:"from"`
 	To     time.Time `json:"to"`
 	Role   string    `json:"role,omitempty"` // the controller or program that made it
-	Name   string    `json:"name"`           // the RPC, such as CreateVolume
-	Code   string    `json:"code"`           // the gRPC code, such as OK
+	Name   string    `json:"name"`           // the RPC, such as CreateVolume, or the reason of a decision
+	Code   string    `json:"code,omitempty"` // the gRPC code, such as OK; empty for a decision
 	Volume string    `json:"volume,omitempty"`
 	Object string    `json:"object,omitempty"`
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 	mounting "github.com/purser-csi/purser/internal/node/rules"
 	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/telemetry"
 	"github.com/purser-csi/purser/internal/verdict"
 )
 
@@ -37,6 +38,7 @@ type Config struct {
 	InFlight  *prometheus.GaugeVec
 	// Called notes each call to a driver; nil for nothing.
 	Called func(driver, method, code string, took time.Duration)
+	Spans  *telemetry.Spans // takes each call about a volume; nil for nothing
 	// StatsEvery is how often each volume's usage is asked for; 0 for never.
 	StatsEvery time.Duration
 	// Given are drivers that register without a socket in plugins_registry.

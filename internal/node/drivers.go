@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -155,12 +157,23 @@ func (d *drivers) meet(ctx context.Context, given GivenDriver) {
 // askBound ends a question about the driver itself, which needs no storage.
 const askBound = 10 * time.Second
 
+// observed notes a call to a driver.
+func (d *drivers) observed(driver string, o csirpc.Observed) {
+	if d.Called != nil {
+		d.Called(driver, o.Method, o.Code, o.Took)
+	}
+	if o.Volume != "" && !strings.HasSuffix(o.Method, "/NodeGetVolumeStats") {
+		d.Spans.Add(telemetry.Span{
+			From: o.Began, To: o.Began.Add(o.Took), Role: "node " + d.Node, Name: path.Base(o.Method), Code: o.Code,
+			Volume: o.Volume,
+		})
+	}
+}
+
 // connect asks the driver for what must be known of it before its first volume.
 func (d *drivers) connect(ctx context.Context, name, endpoint string) (*registered, error) {
 	cfg := csirpc.Config{Endpoint: endpoint, Timeout: d.Timeout}
-	if d.Called != nil {
-		cfg.Observe = func(method, code string, took time.Duration) { d.Called(name, method, code, took) }
-	}
+	cfg.Observe = func(o csirpc.Observed) { d.observed(name, o) }
 	conn, err := csirpc.Dial(cfg)
 	if err != nil {
 		return nil, err

@@ -87,6 +87,8 @@ type Settings struct {
 type Run struct {
 	Controller string
 	Key        any
+	Began      time.Time
+	Ended      time.Time
 	Reason     verdict.Reason // of the last verdict
 	// Acted is the reason of the first verdict if it had actions, empty if it had none or rested.
 	Acted verdict.Reason
@@ -173,7 +175,9 @@ func (l *Loop[K, S, A]) Reconcile(ctx context.Context, key K) (reconcile.Result,
 	}
 	result := l.finish(ctx, key, about, end)
 	if l.Watch != nil {
-		l.Watch(runOf(l.Name, key, about, end, acted))
+		run := runOf(l.Name, key, about, end, acted)
+		run.Began, run.Ended = began, l.Clock.Now()
+		l.Watch(run)
 	}
 	return result, nil
 }

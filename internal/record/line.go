@@ -25,7 +25,8 @@ const (
 	Add    Op = "add"    // an object was created
 	Change Op = "change" // Patch turns the content of the line before about this object into the new one
 	Delete Op = "delete" // an object is gone; Patch leads to its last content
-	Called Op = "call"   // a role called its driver
+	Called Op = "call"   // a role called its driver, or decided something
+	Noted  Op = "note"   // what could not be recorded
 )
 
 // Line is one line of a record. A line of the operation have replaces what earlier lines say of its
@@ -51,6 +52,7 @@ type Line struct {
 	Patch  map[string]any `json:"patch,omitempty"`  // a JSON merge patch (RFC 7386), for change and delete
 
 	Call *life.Call `json:"call,omitempty"`
+	Note string     `json:"note,omitempty"`
 }
 
 // key identifies the object of a line.

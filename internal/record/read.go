@@ -35,6 +35,7 @@ type Record struct {
 
 	changes []life.Change
 	objects map[key]*timeline
+	sorted  []key // of objects
 	calls   []life.Call
 	unread  map[explain.Kind]string
 	begin   time.Time // from when on every change is known: the end of the first list
@@ -179,6 +180,9 @@ func (r *Record) add(line Line) error {
 			return errors.New("a call without a call")
 		}
 		r.calls = append(r.calls, *line.Call)
+		return nil
+	case Noted:
+		r.note("%s", line.Note)
 		return nil
 	case Have, Add, Change, Delete:
 		return r.object(line)

@@ -94,6 +94,9 @@ func (r *Record) state(n int, now time.Time) *inventory.Builder {
 
 // keys are those of all objects in the order of an API server.
 func (r *Record) keys() []key {
+	if len(r.sorted) == len(r.objects) {
+		return r.sorted
+	}
 	all := make([]key, 0, len(r.objects))
 	for k := range r.objects {
 		all = append(all, k)
@@ -101,6 +104,7 @@ func (r *Record) keys() []key {
 	slices.SortFunc(all, func(a, b key) int {
 		return strings.Compare(a.kind+"\x00"+a.namespace+"\x00"+a.name, b.kind+"\x00"+b.namespace+"\x00"+b.name)
 	})
+	r.sorted = all
 	return all
 }
 

@@ -238,6 +238,13 @@ func (w *Writer) Call(c life.Call) {
 	w.write(Line{Time: w.clock(), Op: Called, Call: &c})
 }
 
+// Note writes what the recorder could not record.
+func (w *Writer) Note(text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.write(Line{Time: w.clock(), Op: Noted, Note: text})
+}
+
 // write writes a line. A new file begins with all objects that are known.
 func (w *Writer) write(line Line) {
 	if w.err == nil && line.Op != Begin && w.out.IsFull(line.Time) {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/life"
 	"github.com/purser-csi/purser/internal/record"
+	"github.com/purser-csi/purser/test/e2e/scrape"
 	"github.com/purser-csi/purser/test/e2e/stage"
 )
 
@@ -35,7 +36,11 @@ const leastAttributed = 0.95
 // is there, and the lives of all volumes have a party or a reason for their time.
 func TestRecordOfBurst(t *testing.T) {
 	t.Parallel()
-	s := start(t, stage.Config{DataDir: dataDir(t), Args: []string{"--attach-required"}})
+	metrics, err := scrape.FreeAddress()
+	must(t, err)
+	s := start(t, stage.Config{
+		DataDir: dataDir(t), Args: []string{"--attach-required", "--http-endpoint", metrics},
+	})
 	b := newTestNamespace(t, s)
 	const value = "correct-horse-battery-staple"
 	must(t, s.Client.Create(t.Context(), &corev1.Secret{
@@ -43,7 +48,7 @@ func TestRecordOfBurst(t *testing.T) {
 		StringData: map[string]string{"password": value},
 	}))
 	path := filepath.Join(t.TempDir(), "burst.jsonl.gz")
-	recorder := recordInto(t, s, path)
+	recorder := recordInto(t, s, path, "--role-endpoint", "http://"+metrics)
 	versions := watchVersions(t, b)
 	for i := range burst {
 		claim := b.newClaim(fmt.Sprint("c", i), "")
@@ -77,9 +82,10 @@ func TestRecordOfBurst(t *testing.T) {
 }
 
 // recordInto runs the recorder, and returns a function that ends it.
-func recordInto(t *testing.T, s *stage.Stage, path string) (stop func()) {
+func recordInto(t *testing.T, s *stage.Stage, path string, args ...string) (stop func()) {
 	t.Helper()
-	command := exec.Command(filepath.Join(s.Bin, "purser"), "record", "--kubeconfig", s.Kubeconfig(), "-o", path)
+	args = append([]string{"record", "--kubeconfig", s.Kubeconfig(), "-o", path}, args...)
+	command := exec.Command(filepath.Join(s.Bin, "purser"), args...)
 	var out strings.Builder
 	command.Stdout, command.Stderr = &out, &out
 	must(t, command.Start())

@@ -76,7 +76,7 @@ func room(path string) string {
 var mayImport = map[string][]string{
 	"cmd":       {"roles"},
 	"roles":     {"life", "record", "features", "reconcile", "handoff", "driver", "node", "cluster", "loopdev", "mount", "kube", "csirpc", "telemetry", "rules", "pure", "deploy"},
-	"record":    {"life", "features", "rules", "pure"},
+	"record":    {"life", "features", "telemetry", "rules", "pure"},
 	"life":      {"rules", "pure"},
 	"features":  {"reconcile", "handoff", "kube", "csirpc", "telemetry", "rules", "pure"},
 	"reconcile": {"telemetry", "pure"},

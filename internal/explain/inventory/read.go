@@ -3,11 +3,15 @@ package inventory
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -154,19 +158,41 @@ func NewBuilder(now time.Time) *Builder {
 
 // Add takes an object. Objects of other kinds, and an object that was added before, are left out.
 func (b *Builder) Add(o client.Object) {
-	for _, k := range kinds {
-		if !k.add(&explain.Cluster{}, o) {
-			continue
-		}
-		b.kinds[k.name] = true
-		key := seenKey{k.name, o.GetNamespace(), o.GetName()}
-		if !b.seen[key] {
-			b.seen[key] = true
-			k.add(b.cluster, o)
-			b.objects = append(b.objects, o)
-		}
+	k := kindOf(o)
+	if k == nil {
 		return
 	}
+	b.kinds[k.name] = true
+	key := seenKey{k.name, o.GetNamespace(), o.GetName()}
+	if !b.seen[key] {
+		b.seen[key] = true
+		k.add(b.cluster, o)
+		b.objects = append(b.objects, o)
+	}
+}
+
+// kindsByType are the kinds of the types that were seen: a record of a day has a cluster of many
+// times.
+var kindsByType sync.Map
+
+// kindOf returns the kind of an object; nil for one that explanations do not read.
+func kindOf(o client.Object) *kind {
+	of := reflect.TypeOf(o)
+	if k, known := kindsByType.Load(of); known {
+		return k.(*kind) //nolint:forcetypeassert // nothing else is stored
+	}
+	for i := range kinds {
+		if !kinds[i].add(&explain.Cluster{}, o) {
+			continue
+		}
+		switch o.(type) {
+		case *unstructured.Unstructured, *metav1.PartialObjectMetadata: // of several kinds
+		default:
+			kindsByType.Store(of, &kinds[i])
+		}
+		return &kinds[i]
+	}
+	return nil
 }
 
 // Complete notes that all objects of each kind have been added, but of those that are unread.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"time"
 
@@ -84,6 +85,7 @@ type recordOptions struct {
 	output           string
 	maxSize          string
 	maxAge, duration time.Duration
+	endpoints        []string
 	out              io.Writer
 }
 
@@ -112,6 +114,9 @@ FILE.old, and FILE begins again with all objects.`,
 		&o.maxSize, "max-size", "256Mi", "`size` of FILE and FILE.old together at most; 0 for no limit",
 	)
 	c.Flags().DurationVar(&o.maxAge, "max-age", 48*time.Hour, "age of the oldest line at most; 0 for no limit")
+	c.Flags().StringArrayVar(&o.endpoints, "role-endpoint", nil,
+		"`url` of the HTTP endpoint of a role of Purser, such as http://127.0.0.1:8080, whose calls to the driver and "+
+			"decisions are recorded too; may be given several times")
 	c.Flags().DurationVar(&o.duration, "for", 0, "how long to record; 0 until it is interrupted")
 	return c
 }
@@ -127,6 +132,11 @@ func (o *recordOptions) run(ctx context.Context) error {
 	}
 	if o.maxAge < 0 || o.duration < 0 {
 		return fmt.Errorf("--max-age=%s --for=%s: expected durations of 0 or more", o.maxAge, o.duration)
+	}
+	for _, endpoint := range o.endpoints {
+		if u, err := url.Parse(endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return fmt.Errorf("--role-endpoint=%s: expected an address such as http://127.0.0.1:8080", endpoint)
+		}
 	}
 	from, namespace, err := o.client()
 	if err != nil {
@@ -160,16 +170,34 @@ func (o *recordOptions) into(
 		}
 		return err
 	}
+	roles := make([]*record.Role, len(o.endpoints))
+	for i, endpoint := range o.endpoints {
+		roles[i] = record.NewRole(endpoint)
+	}
 	tick := time.NewTicker(flushed)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
+			last, stop := context.WithTimeout(context.WithoutCancel(ctx), flushed)
+			defer stop()
+			readRoles(last, roles, writer)
 			return writer.Close()
 		case <-tick.C:
+			readRoles(ctx, roles, writer)
 			if err := writer.Flush(); err != nil {
 				return err
 			}
 		}
+	}
+}
+
+// readRoles records what roles have done since they were read last. A role that does not answer is
+// read again later.
+func readRoles(ctx context.Context, roles []*record.Role, writer *record.Writer) {
+	bound, stop := context.WithTimeout(ctx, flushed)
+	defer stop()
+	for _, role := range roles {
+		role.Read(bound, writer)
 	}
 }

@@ -102,7 +102,7 @@ func (n *Node) add(ctx context.Context, s *sidecar.Sidecar, settings reconcile.S
 			Cached: s.Cached, Live: mgr.GetAPIReader(), Writer: s.Writer,
 			Timeout: n.Timeout, PerDriver: int(n.PerDriver),
 			InFlight: s.InFlight(), //nolint:gosec // a count of threads
-			Called:   called, StatsEvery: n.StatsEvery,
+			Called:   called, Spans: s.Config.Spans, StatsEvery: n.StatsEvery,
 		})
 		if err := agent.AddTo(ctx, mgr); err != nil {
 			return fmt.Errorf("node %s: %w", place.Name, err)

@@ -125,6 +125,8 @@ func (p *Plane) Run(ctx context.Context) error {
 	p.Locks = &csirpc.VolumeLocks{}
 	p.Backlog = &reconcile.Backlog{Remaining: telemetry.NewGauge(c.Colocated.Registry, telemetry.MetricBacklog)}
 	c.Backlog, p.Attacher.Backlog = p.Backlog, p.Backlog
+	p.Spans = telemetry.NewSpans(c.Election.Holder)
+	c.Spans, p.Attacher.Spans = p.Spans, p.Spans
 	p.Host(&p.Resizer.Common)
 	c.OthersRead = append(provisioner.Reads(), resizer.Reads()...)
 	p.Notices = &cli.Notices{} // they are logged already

@@ -21,6 +21,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/printable"
 	"github.com/purser-csi/purser/internal/roles/cli"
+	"github.com/purser-csi/purser/internal/telemetry"
 )
 
 // The paths of the health endpoints (HT-1 to HT-3).
@@ -40,6 +41,7 @@ type HTTPConfig struct {
 	Leader      func() error // of [pathLeader]; nil for no such path
 	Live        Check        // of [pathLive]; nil when a process that answers is alive
 	Pprof       bool
+	Spans       http.Handler // of [telemetry.PathSpans]; nil for no such path
 }
 
 // HTTPServer serves metrics and health of a role, on leaders and standbys alike. It starts before
@@ -76,6 +78,9 @@ func NewHTTPServer(cfg HTTPConfig) *HTTPServer {
 			}
 			fmt.Fprint(w, "ok")
 		})
+	}
+	if cfg.Spans != nil {
+		s.mux.Handle(telemetry.PathSpans, cfg.Spans)
 	}
 	writing := 30 * time.Second
 	if cfg.Pprof {
@@ -190,7 +195,7 @@ func (s *HTTPServer) Stop() {
 }
 
 // ownPaths are the paths of the health endpoints, which the metrics cannot have.
-var ownPaths = []string{pathLive, pathHealth, pathReady, pathLeader}
+var ownPaths = []string{pathLive, pathHealth, pathReady, pathLeader, telemetry.PathSpans}
 
 // ValidateMetricsPath checks the path of the metrics. Without an address it accepts every path, as
 // upstream does (F-53).

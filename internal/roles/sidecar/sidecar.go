@@ -3,6 +3,7 @@ package sidecar
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"runtime"
@@ -54,7 +55,9 @@ type Config struct {
 	Locks *csirpc.VolumeLocks
 	// Backlog bounds the writes about old objects, of all roles of the process; nil for one of this
 	// role alone.
-	Backlog    *reconcile.Backlog
+	Backlog *reconcile.Backlog
+	// Spans are what the roles of the process did last; nil for those of this role alone.
+	Spans      *telemetry.Spans
 	Colocated  process.Colocated      // another role in the same process, as in `plane`
 	OthersRead []*kube.Fields         // what the roles that share the cache read besides
 	Hosted     []*Common              // roles that share the connection, cache and lease of this one
@@ -171,10 +174,13 @@ func Run(ctx context.Context, c *Config, role Role) error {
 	if c.Backlog == nil {
 		c.Backlog = &reconcile.Backlog{Remaining: telemetry.NewGauge(s.Registry, telemetry.MetricBacklog)}
 	}
+	c.Spans = cmp.Or(c.Spans, telemetry.NewSpans(rand.Text()))
 	measures := prometheus.Gatherers{ctrlmetrics.Registry, s.Registry}
 	if !role.NoDriver {
 		calls := csirpc.NewCallMetrics()
-		s.Conn, err = csirpc.Dial(csirpc.Config{Endpoint: c.CSIAddress, Timeout: c.Timeout, Metrics: calls})
+		s.Conn, err = csirpc.Dial(csirpc.Config{
+			Endpoint: c.CSIAddress, Timeout: c.Timeout, Metrics: calls, Observe: called(c.Spans, role.Name),
+		})
 		if err != nil {
 			return err
 		}
@@ -213,6 +219,7 @@ func (s *Sidecar) serve(ctx context.Context, measures prometheus.Gatherer) error
 	if c.Election.Enabled && c.HTTPEndpoint != "" { // HT-2, F-52
 		cfg.Leader = s.renewing
 	}
+	cfg.Spans = c.Spans
 	s.http = process.NewHTTPServer(cfg)
 	if c.Colocated.Ready != nil {
 		s.http.SetCheck(c.Colocated.Name, c.Colocated.Ready)

@@ -103,6 +103,7 @@ func (s *Sidecar) settings(c *Config, source string) reconcile.Settings {
 		Decided:  telemetry.NewCounter(s.Registry, telemetry.MetricDecisions),
 		Backlog:  s.Config.Backlog,
 		SayAfter: s.Config.SayAfter,
+		Watch:    decided(s.Config.Spans),
 	}
 	if source != "" {
 		settings.Events = s.Events.Of(source)

@@ -164,6 +164,7 @@ func (h *upRun) startConfigured(
 	}
 	c.Version, c.Log, c.API = h.Version, logr.FromContextOrDiscard(ctx).WithName(name), api
 	c.CSIAddress, c.Election.Namespace, c.Locks, c.SayAfter = endpoint, process.SystemNamespace, &h.locks, h.SayAfter
+	c.Spans = h.spans
 	return h.startRole(ctx, name, &c.Started, run)
 }
 
@@ -185,7 +186,7 @@ func (h *upRun) startNodes(ctx context.Context, endpoint string) error {
 	}
 	n := node.New()
 	n.Version, n.Log, n.API = h.Version, logr.FromContextOrDiscard(ctx).WithName("node"), api
-	n.Pods = node.PodsReport
+	n.Pods, n.Spans = node.PodsReport, h.spans
 	n.Workers = uint(max(2, workersOfNodes/len(served))) //nolint:gosec // from 2 to workersOfNodes
 	for _, one := range served {
 		n.Several = append(n.Several, node.Place{

@@ -26,6 +26,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/provisioner"
 	"github.com/purser-csi/purser/internal/roles/up/bootstrap"
 	"github.com/purser-csi/purser/internal/shell"
+	"github.com/purser-csi/purser/internal/telemetry"
 )
 
 // upRun is one run of `up`: its parts, the order of their start, and their stop.
@@ -43,6 +44,7 @@ type upRun struct {
 	place       bootstrap.Place      // of the nodes, as they were registered
 	attachments *handoff.Attachments // between our attach-detach controller and attacher; nil with stock controllers
 	parts       []*process.Part      // in the order of their start
+	spans       *telemetry.Spans     // what the roles did last
 	locks       csirpc.VolumeLocks   // of the volumes, shared by the roles that call the driver
 	degraded    bool                 // the provisioner has ended, as its journal cannot be read
 }

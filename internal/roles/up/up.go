@@ -2,6 +2,7 @@ package up
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/driver"
 	"github.com/purser-csi/purser/internal/roles/provisioner"
+	"github.com/purser-csi/purser/internal/telemetry"
 )
 
 // Up is the role up: a development cluster with storage in one terminal.
@@ -213,6 +215,6 @@ func (u *Up) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--data-dir: %w", err)
 	}
-	h := &upRun{Up: u, dir: dir, screen: newScreen(u.Out)}
+	h := &upRun{Up: u, dir: dir, screen: newScreen(u.Out), spans: telemetry.NewSpans(rand.Text())}
 	return h.run(ctx)
 }
