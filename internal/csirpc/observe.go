@@ -26,7 +26,8 @@ func observe(report func(Observed)) grpc.UnaryClientInterceptor {
 		began := time.Now()
 		err := send(ctx, method, request, reply, conn, options...)
 		report(Observed{
-			Method: method, Code: status.Code(err).String(), Volume: volumeOf(request), Began: began, Took: time.Since(began),
+			Method: method, Code: status.Code(err).String(), Volume: volumeOf(request), Began: began,
+			Took: time.Since(began),
 		})
 		return err
 	}

@@ -189,7 +189,9 @@ func (b *builder) interval(from, to time.Time, ends *Mark, a answer) Interval {
 		if f.Actor == explain.Itself {
 			i.State = Working
 		}
-		if lane := reasonLane(f); ends == nil || ends.Lane == NoLane || lane == User {
+		// A user who creates a pod ends no wait of a controller.
+		lane := reasonLane(f)
+		if ends == nil || ends.Lane == NoLane || lane == User || ends.Lane == User && lane != NoLane {
 			i.Lane = lane
 		}
 		return i

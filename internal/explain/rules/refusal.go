@@ -36,6 +36,11 @@ var refusedKinds = map[string]Kind{
 
 // WishedIn returns the kind and the name of each object that a message says was wished for and refused.
 func WishedIn(message string) (wished []Ref) {
+	// Nearly no message matches, and a life looks at the events of many times.
+	if !strings.Contains(message, " is forbidden: ") && !strings.Contains(message, " is invalid: ") &&
+		!strings.Contains(message, " in StatefulSet ") {
+		return nil
+	}
 	for _, pattern := range []*regexp.Regexp{refusedObject, wishedObject} {
 		for _, found := range pattern.FindAllStringSubmatch(message, -1) {
 			ref := Ref{Kind: refusedKinds[strings.ToLower(found[1])], Name: found[2]}

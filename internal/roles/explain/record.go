@@ -121,8 +121,12 @@ FILE.old, and FILE begins again with all objects.`,
 	return c
 }
 
-// flushed is how often what is recorded reaches the disk.
-const flushed = time.Second
+const (
+	// flushed is how often what is recorded reaches the disk.
+	flushed = time.Second
+	// patienceWithRoles bounds a round of reading what the roles have done.
+	patienceWithRoles = 5 * time.Second
+)
 
 func (o *recordOptions) run(ctx context.Context) error {
 	quantity, err := resource.ParseQuantity(o.maxSize)
@@ -179,7 +183,7 @@ func (o *recordOptions) into(
 	for {
 		select {
 		case <-ctx.Done():
-			last, stop := context.WithTimeout(context.WithoutCancel(ctx), flushed)
+			last, stop := context.WithTimeout(context.WithoutCancel(ctx), patienceWithRoles)
 			defer stop()
 			readRoles(last, roles, writer)
 			return writer.Close()
@@ -195,7 +199,7 @@ func (o *recordOptions) into(
 // readRoles records what roles have done since they were read last. A role that does not answer is
 // read again later.
 func readRoles(ctx context.Context, roles []*record.Role, writer *record.Writer) {
-	bound, stop := context.WithTimeout(ctx, flushed)
+	bound, stop := context.WithTimeout(ctx, patienceWithRoles)
 	defer stop()
 	for _, role := range roles {
 		role.Read(bound, writer)
