@@ -18,12 +18,9 @@ import (
 
 type next = verdict.Verdict[binding.Action]
 
-// Apply implements reconcile.Task. A write that the API server refuses since it was decided on an old
-// view is decided again at once, on what the API server has.
+// Apply implements reconcile.Task. After a write that the API server refuses as outdated, the decision is
+// made again over what the API server has.
 func (c *Controller) Apply(ctx context.Context, r *run, action binding.Action) (next, error) {
-	if ask, is := action.(binding.AskAPI); is {
-		return c.again(ctx, r, ask)
-	}
 	if reserve, is := action.(binding.Reserve); is {
 		return c.reserve(r, reserve), nil
 	}
@@ -32,19 +29,9 @@ func (c *Controller) Apply(ctx context.Context, r *run, action binding.Action) (
 	if err == nil || !isOutdated(err) {
 		return nil, err
 	}
-	before := r.Snapshot
-	then, unread := c.again(ctx, r, binding.AskAfterRefusal(before, action))
-	if unread == nil && binding.IsUnchanged(before, r.Snapshot) {
-		return nil, err
-	}
-	return then, unread
-}
-
-func (c *Controller) again(ctx context.Context, r *run, what binding.AskAPI) (next, error) {
-	if err := c.ask(ctx, r, what); err != nil {
-		return nil, err
-	}
-	return binding.Decide(r.Snapshot), nil
+	var then next
+	r.Snapshot, then = binding.AfterRefusal(r.Snapshot, action, err.Error())
+	return then, nil
 }
 
 // reserve holds the offered volume for the claim. When another claim was faster, the next best one
@@ -55,8 +42,7 @@ func (c *Controller) reserve(r *run, a binding.Reserve) next {
 	if held == a.Volume.Name {
 		return nil
 	}
-	c.gather(r, r.Key)
-	return binding.Decide(r.Snapshot)
+	return binding.ReadAgain(r.Snapshot)
 }
 
 // isOutdated finds the answers to a write whose precondition does not hold: the object is gone, has
@@ -90,7 +76,7 @@ func (c *Controller) do(ctx context.Context, action binding.Action) error {
 	case binding.Tell:
 		c.tell(a)
 		return nil
-	case binding.AskAPI, binding.Reserve: // Apply does them
+	case binding.Reserve: // Apply does it
 	}
 	return fmt.Errorf("unknown action %T", action)
 }

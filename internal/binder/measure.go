@@ -62,7 +62,7 @@ func (m *measures) done(s binding.Snapshot, action binding.Action, err error) {
 		m.released(a, err)
 	case binding.AssignClass:
 		m.metrics.ClassAssigned(err)
-	case binding.Reserve, binding.Unbind, binding.SetMigration, binding.AskAPI, binding.Tell: // not counted
+	case binding.Reserve, binding.Unbind, binding.SetMigration, binding.Tell: // not counted
 	}
 }
 

@@ -2,6 +2,7 @@ package binder
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -27,8 +28,7 @@ func (c *Controller) Gather(_ context.Context, key binding.Key) (*run, error) {
 	return r, nil
 }
 
-// run is one look at a pair: the snapshot that was decided on last, which is another one after the
-// API server was asked.
+// run is one look at a pair: the snapshot that was decided on last.
 type run struct {
 	binding.Snapshot
 	now answers
@@ -133,38 +133,59 @@ func (o storeObjects) Static(claim *corev1.PersistentVolumeClaim) *corev1.Persis
 	return o.volume(o.index.BestVolume(claim))
 }
 
-// ask reads from the API server what the snapshot of a run is about, and gathers it again.
-func (c *Controller) ask(ctx context.Context, r *run, what binding.AskAPI) error {
-	var now answers
-	if what.Claim {
-		claim, err := kube.Get(ctx, c.Live, r.Key.Claim, &corev1.PersistentVolumeClaim{})
-		if err != nil {
-			return err
+// Read implements reconcile.Reader. It changes the run, whose end is observed.
+func (c *Controller) Read(ctx context.Context, r *run, refs []verdict.Ref) (*run, error) {
+	now := answers{volumes: map[string]*corev1.PersistentVolume{}}
+	for _, ref := range refs {
+		var err error
+		switch ref.What {
+		case binding.ReadClaim:
+			err = c.readClaim(ctx, r, &now)
+		case binding.ReadVolume:
+			now.volumes[ref.Name], err = c.readVolume(ctx, r, ref.Name)
+		case binding.ReadOffer:
+			now = r.now
+		default:
+			err = fmt.Errorf("the binder does not read %s; this is a bug of Purser, please report it", ref)
 		}
-		now.claimAsked, now.claim = true, claim
-		c.objectStore.answered(r.Snapshot, claim)
-		if claim != nil && !c.objectStore.showsClaim(claim) {
-			c.expireLiveRead(func() []binding.Key { return c.objectStore.doubtClaim(claim) })
+		if err != nil {
+			return r, err
 		}
 	}
-	now.volumes = map[string]*corev1.PersistentVolume{}
-	for _, name := range what.Volumes {
-		pv, err := kube.Get(ctx, c.Live, types.NamespacedName{Name: name}, &corev1.PersistentVolume{})
-		if err != nil {
-			return err
-		}
-		if now.volumes[name] = pv; pv != nil {
-			c.enqueue(c.objectStore.wroteVolume(pv))
-			if !c.objectStore.showsVolume(pv) {
-				c.expireLiveRead(func() []binding.Key { return c.objectStore.forgetUnwatched(pv) })
-			}
-		} else {
-			c.enqueue(c.objectStore.withdraw(name, uidsOf(r.Snapshot, name)))
-		}
-	}
+	refusal := r.Refusal
 	r.now = now
 	c.gather(r, r.Key)
+	r.Refusal = refusal
+	return r, nil
+}
+
+func (c *Controller) readClaim(ctx context.Context, r *run, now *answers) error {
+	claim, err := kube.Get(ctx, c.Live, r.Key.Claim, &corev1.PersistentVolumeClaim{})
+	if err != nil {
+		return err
+	}
+	now.claimAsked, now.claim = true, claim
+	c.objectStore.answered(r.Snapshot, claim)
+	if claim != nil && !c.objectStore.showsClaim(claim) {
+		c.expireLiveRead(func() []binding.Key { return c.objectStore.doubtClaim(claim) })
+	}
 	return nil
+}
+
+func (c *Controller) readVolume(ctx context.Context, r *run, name string) (*corev1.PersistentVolume, error) {
+	pv, err := kube.Get(ctx, c.Live, types.NamespacedName{Name: name}, &corev1.PersistentVolume{})
+	switch {
+	case err != nil:
+		return nil, err
+	case pv == nil:
+		c.enqueue(c.objectStore.withdraw(name, uidsOf(r.Snapshot, name)))
+		return nil, nil //nolint:nilnil // it does not exist
+	}
+	c.enqueue(c.objectStore.wroteVolume(pv))
+	if !c.objectStore.showsVolume(pv) {
+		c.expireLiveRead(func() []binding.Key { return c.objectStore.forgetUnwatched(pv) })
+	}
+	return pv, nil
 }
 
 // unseenLook is how long the live read of a claim or volume counts while the watch does not deliver

@@ -8,7 +8,6 @@ const (
 	WriteFailed      Reason = "WriteFailed"
 	HotLoopThrottled Reason = "HotLoopThrottled"
 	DecisionsEndless Reason = "DecisionsEndless"
-	AskingAPI        Reason = "AskingAPI"
 )
 
 // Reasons about the provisioning of a claim.

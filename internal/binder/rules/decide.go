@@ -13,17 +13,23 @@ import (
 
 // Decide says what to do for a pair.
 func Decide(s Snapshot) Verdict {
+	if s.Refusal != nil && s.Refusal.isFinal(s) {
+		return refuse{Finding: verdict.Because(verdict.WriteFailed, "%s", s.Refusal.Message)}
+	}
 	if s.Key.Volume != "" {
 		return decideLoose(s)
 	}
 	strays, ask := decideVolumes(s)
 	if ask {
-		return asking(s, AskAPI{Claim: true}, fmt.Sprintf("is claim %q still there", s.Key))
+		return asking(s, ReadClaim)
 	}
 	if s.Claim == nil {
 		return with(strays, idle(verdict.ClaimGone, "the claim does not exist"))
 	}
 	own := decideClaim(s)
+	if _, asks := own.(verdict.Read[Action]); asks {
+		return own
+	}
 	if driver, wrong := claimMigration(s.Claim); wrong && !asksProvisioner(own) {
 		strays = append([]Action{SetMigration{Claim: s.Claim, Driver: driver}}, strays...)
 	}
@@ -184,11 +190,7 @@ func decideRequested(s Snapshot) Verdict {
 func take(s Snapshot, pv *corev1.PersistentVolume) Verdict {
 	if !isGivenTo(pv, s.Claim) && !s.ClaimAsked &&
 		pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
-		return asking(
-			s,
-			AskAPI{Claim: true},
-			fmt.Sprintf("is claim %q there, for PersistentVolume %q is deleted with it", s.Key, pv.Name),
-		)
+		return asking(s, ReadClaim)
 	}
 	return bind(s.Claim, pv, s.Unused)
 }
@@ -207,11 +209,7 @@ func decideCompleted(s Snapshot) Verdict {
 	case s.Claim.Status.Phase == corev1.ClaimLost:
 		return waiting(verdict.ClaimStaysLost, "the claim has lost its volume")
 	case named && !s.VolumesAsked:
-		return asking(
-			s,
-			AskAPI{Volumes: []string{s.Claim.Spec.VolumeName}},
-			fmt.Sprintf("has claim %q lost PersistentVolume %q", s.Key, s.Claim.Spec.VolumeName),
-		)
+		return asking(s, ReadVolume)
 	case !named:
 		return lost(s.Claim, verdict.ClaimLost, lostItsReference(s.Claim))
 	case pv == nil:
@@ -226,11 +224,7 @@ func decideCompleted(s Snapshot) Verdict {
 func takeAgain(s Snapshot, pv *corev1.PersistentVolume) Verdict {
 	if s.Claim.Status.Phase == corev1.ClaimLost && !s.VolumesAsked {
 		// another process released it: the cache may be stale
-		return asking(
-			s,
-			AskAPI{Volumes: []string{pv.Name}},
-			fmt.Sprintf("has claim %q got PersistentVolume %q back", s.Key, pv.Name),
-		)
+		return asking(s, ReadVolume)
 	}
 	return take(s, pv)
 }
@@ -264,19 +258,6 @@ func pending(claim *corev1.PersistentVolumeClaim, then Verdict) Verdict {
 		Finding: finding{Reason: verdict.ClaimPending, Message: "the claim's phase becomes Pending"},
 		Actions: []Action{SetClaimStatus{Claim: claim, Status: ClaimStatus{Phase: corev1.ClaimPending, Cleared: true}}},
 		Then:    then,
-	}
-}
-
-// asking keeps what was asked before: each answer is a new look at the world, and must not forget
-// the one before.
-func asking(s Snapshot, what AskAPI, question string) Verdict {
-	what.Claim = what.Claim || s.ClaimAsked
-	if s.VolumesAsked && len(what.Volumes) == 0 {
-		what.Volumes = []string{s.Claim.Spec.VolumeName}
-	}
-	return do{
-		Finding: finding{Reason: verdict.AskingAPI, Message: "asking the API server: " + question},
-		Actions: []Action{what},
 	}
 }
 

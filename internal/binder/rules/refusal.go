@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 // IsOutdated reports whether a status code of the API server says that what a write relies on does
@@ -14,15 +16,29 @@ func IsOutdated(code int32) bool {
 	return code == notFound || code == conflict || code == unprocessable
 }
 
-// AskAfterRefusal returns what is read from the API server after it refused an action as outdated:
-// all on which the action was decided.
-func AskAfterRefusal(s Snapshot, action Action) AskAPI {
-	return AskAPI{Claim: s.Key.Volume == "", Volumes: volumesOf(s, action)}
+// Refusal is a write that the API server refused as outdated.
+type Refusal struct {
+	Message  string
+	versions map[types.UID]string // on which the write was decided
 }
 
-// IsUnchanged reports whether the API server has the objects as the refused action was decided on.
-// Then the refusal is its answer, and to decide again would only repeat the write.
-func IsUnchanged(before, now Snapshot) bool { return maps.Equal(versionsOf(before), versionsOf(now)) }
+// AfterRefusal returns the snapshot with the refusal of an action as outdated, and the verdict that asks
+// for all on which the action was decided.
+func AfterRefusal(s Snapshot, action Action, message string) (Snapshot, Verdict) {
+	s.Refusal = &Refusal{Message: message, versions: versionsOf(s)}
+	var refs []verdict.Ref
+	if s.Key.Volume == "" {
+		refs = append(refs, s.ref(ReadClaim))
+	}
+	for _, name := range volumesOf(s, action) {
+		refs = append(refs, verdict.Ref{What: ReadVolume, Name: name})
+	}
+	return s, verdict.MustRead[Action](refs...)
+}
+
+// isFinal reports whether the API server has the objects as the refused action was decided on. Then the
+// refusal is its answer, and to decide again would only repeat the write.
+func (r *Refusal) isFinal(now Snapshot) bool { return maps.Equal(r.versions, versionsOf(now)) }
 
 // volumesOf are the names of the volumes on which an action was decided: its own, and those that
 // the claim may have. Others name the claim, too, and there may be many: all that have ever
@@ -57,7 +73,7 @@ func volumeNameOf(action Action) string {
 			return a.Volume.Name
 		}
 	// these are about claims, or no writes
-	case Reserve, AssignClass, AskProvisioner, HandOver, AskAPI, Tell:
+	case Reserve, AssignClass, AskProvisioner, HandOver, Tell:
 	}
 	return ""
 }

@@ -1,8 +1,9 @@
 package binding
 
 import (
-	"slices"
 	"testing"
+
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 // C1: a refused write is decided again on what the API server has, unless that is what it was
@@ -28,16 +29,19 @@ func TestRefusal(t *testing.T) {
 		"the volume is gone": {cluster(claim(namesVolume("v"))).with(freeVolume(aVolume(named("w")))), false},
 		"the claim is gone":  {cluster(nil, aVolume(at("1"))).with(freeVolume(aVolume(named("w")))), false},
 	} {
-		if got := IsUnchanged(seen, tc.now); got != tc.want {
-			t.Errorf("%s: %t", name, got)
+		refused, _ := AfterRefusal(seen, ClaimVolume{Volume: aVolume(named("w"))}, "it is outdated")
+		tc.now.Refusal = refused.Refusal
+		v := Decide(tc.now)
+		if ended := v.Because().Reason == verdict.WriteFailed && v.Because().Text() == "it is outdated"; ended != tc.want {
+			t.Errorf("%s: %+v", name, v)
 		}
 	}
-	ask := AskAfterRefusal(seen, ClaimVolume{Volume: aVolume(named("x")), Claim: seen.Claim})
-	if !ask.Claim || !slices.Equal(ask.Volumes, []string{"v", "w", "x"}) {
-		t.Errorf("asked for %+v", ask)
+	_, asks := AfterRefusal(seen, ClaimVolume{Volume: aVolume(named("x")), Claim: seen.Claim}, "")
+	if got := stepsOf(asks); got != readsLive("claim", "volume", "volume", "volume") {
+		t.Errorf("asks for %s", got)
 	}
-	if loose := AskAfterRefusal(Snapshot{Key: Key{Volume: "v"}}, SetVolumePhase{Volume: aVolume()}); loose.Claim ||
-		!slices.Equal(loose.Volumes, []string{"v"}) {
-		t.Errorf("of a volume without a claim: %+v", loose)
+	_, asks = AfterRefusal(Snapshot{Key: Key{Volume: "v"}}, SetVolumePhase{Volume: aVolume()}, "")
+	if got := stepsOf(asks); got != readsLive("volume") {
+		t.Errorf("of a volume without a claim: %s", got)
 	}
 }

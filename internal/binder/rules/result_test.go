@@ -53,8 +53,8 @@ func waits(because verdict.Reason) step { return step("waits(verdict." + because
 // refuses: what the claim asks for cannot be had.
 func refuses(because verdict.Reason) step { return step("refuses(verdict." + because + ")") }
 
-// readsLive: the "claim", the "volumes" or both are read from the API server, and it is decided
-// again. No step follows for the claim.
+// readsLive: the "claim", the "volume" that it names or both are read from the API server, and it is
+// decided again.
 func readsLive(what ...string) step { return call("readsLive", what...) }
 
 // The four writes of a binding, and what is held in memory before them.
@@ -149,6 +149,8 @@ func stepsOf(v Verdict) step {
 			all = append(all, waits(now.Reason))
 		case refuse:
 			all = append(all, refuses(now.Reason))
+		case verdict.Read[Action]:
+			all = append(all, readStep(now.Refs))
 		}
 		break
 	}
@@ -186,8 +188,6 @@ func stepOf(a Action) step {
 		return handsOver(a.Driver)
 	case SetMigration:
 		return setsMigratedTo(a.Driver, a.Finalizers...)
-	case AskAPI:
-		return readStep(a)
 	case Tell:
 		if a.Volume != nil {
 			return emitsOnVolume(a.Finding.Reason)
@@ -228,13 +228,10 @@ func unbindStep(a Unbind) step {
 	return clearsClaimUID(a.Volume.Name)
 }
 
-func readStep(a AskAPI) step {
+func readStep(refs []verdict.Ref) step {
 	var what []string
-	if a.Claim {
-		what = append(what, "claim")
-	}
-	if len(a.Volumes) > 0 {
-		what = append(what, "volumes")
+	for _, ref := range refs {
+		what = append(what, map[string]string{ReadClaim: "claim", ReadVolume: "volume", ReadOffer: "offer"}[ref.What])
 	}
 	return readsLive(what...)
 }

@@ -66,6 +66,8 @@ type Snapshot struct {
 	// Unused is the condition Unused that the claim has once it is bound. Nil if the controller that
 	// keeps this condition is in another process.
 	Unused *corev1.PersistentVolumeClaimCondition
+	// Refusal is the last write of this run that the API server refused as outdated; nil for none.
+	Refusal *Refusal
 }
 
 func (s Snapshot) gone(uid types.UID) bool {
@@ -147,12 +149,6 @@ type (
 		Driver     string
 		Finalizers []string
 	}
-	// AskAPI reads the claim or the volumes from the API server and decides again: what follows
-	// from an absence must not follow from a cache that is behind (I3).
-	AskAPI struct {
-		Claim   bool
-		Volumes []string
-	}
 	// Tell writes the event of a finding about the volume or the claim.
 	Tell struct {
 		Volume  *corev1.PersistentVolume // or
@@ -171,7 +167,6 @@ func (AssignClass) action()    {}
 func (AskProvisioner) action() {}
 func (HandOver) action()       {}
 func (SetMigration) action()   {}
-func (AskAPI) action()         {}
 func (Tell) action()           {}
 
 // ClaimStatus is a status to write. Fields that are not to be touched are absent from it.

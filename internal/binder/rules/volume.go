@@ -204,7 +204,7 @@ func settling(actions []Action) string {
 		case Tell:
 			all = append(all, a.Finding.Message)
 		// these are the claim's
-		case Reserve, ClaimVolume, Complete, SetClaimStatus, AssignClass, AskProvisioner, HandOver, AskAPI:
+		case Reserve, ClaimVolume, Complete, SetClaimStatus, AssignClass, AskProvisioner, HandOver:
 		}
 	}
 	return strings.Join(all, "; ")
