@@ -234,6 +234,27 @@ func TestFile(t *testing.T) {
 	}
 }
 
+// Names are replaced in all lines, by the same words, and the record stays one.
+func TestHideNames(t *testing.T) {
+	out, hidden := &buffer{}, &bytes.Buffer{}
+	written(t, out)
+	if err := HideNames(out.Bytes(), hidden); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{`"shop"`, `"data"`, `"key"`} {
+		if !strings.Contains(out.String(), name) || strings.Contains(hidden.String(), name) {
+			t.Errorf("%s is left, or was never there", name)
+		}
+	}
+	r, err := Load(map[string][]byte{"r": hidden.Bytes()})
+	if err != nil || len(r.Notes) > 0 {
+		t.Fatal(err, r.Notes)
+	}
+	if diff := cmp.Diff([]string{"none", "Pending", "Bound", "Bound", "none"}, phases(t, r)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // Text that is no record, or a hostile one, is refused or noted, and never ends the program.
 func FuzzLoad(f *testing.F) {
 	out := &buffer{}

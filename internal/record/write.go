@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"hash/fnv"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -275,10 +276,14 @@ func (w *Writer) writeOne(line Line) {
 	if w.err != nil {
 		return
 	}
+	w.err = writeLine(w.out, line)
+	w.lines++
+}
+
+func writeLine(to io.Writer, line Line) error {
 	text, err := json.Marshal(line)
 	if err == nil {
-		_, err = w.out.Write(append(text, '\n'))
-		w.lines++
+		_, err = to.Write(append(text, '\n'))
 	}
-	w.err = err
+	return err
 }

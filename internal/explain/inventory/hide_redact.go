@@ -85,9 +85,15 @@ func redactManager(value any) {
 		return
 	}
 	manager, _ := entry["manager"].(string)
-	if !slices.ContainsFunc(publicManagers, func(p string) bool { return strings.HasPrefix(manager, p) }) {
-		entry["manager"] = redacted
+	entry["manager"] = PublicManager(manager)
+}
+
+// PublicManager returns the name of a field manager of common software, and redacts another one.
+func PublicManager(manager string) string {
+	if slices.ContainsFunc(publicManagers, func(p string) bool { return strings.HasPrefix(manager, p) }) {
+		return manager
 	}
+	return redacted
 }
 
 func redactParameters(value any) {

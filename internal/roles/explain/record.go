@@ -86,6 +86,7 @@ type recordOptions struct {
 	maxSize          string
 	maxAge, duration time.Duration
 	endpoints        []string
+	hidden           string
 	out              io.Writer
 }
 
@@ -117,6 +118,9 @@ FILE.old, and FILE begins again with all objects.`,
 	c.Flags().StringArrayVar(&o.endpoints, "role-endpoint", nil,
 		"`url` of the HTTP endpoint of a role of Purser, such as http://127.0.0.1:8080, whose calls to the driver and "+
 			"decisions are recorded too; may be given several times")
+	c.Flags().StringVar(&o.hidden, "hide-names-of", "",
+		"`file` of a record to write with its names replaced as in a dump, the same name always by the same word, "+
+			"instead of recording")
 	c.Flags().DurationVar(&o.duration, "for", 0, "how long to record; 0 until it is interrupted")
 	return c
 }
@@ -136,6 +140,9 @@ func (o *recordOptions) run(ctx context.Context) error {
 	}
 	if o.maxAge < 0 || o.duration < 0 {
 		return fmt.Errorf("--max-age=%s --for=%s: expected durations of 0 or more", o.maxAge, o.duration)
+	}
+	if o.hidden != "" {
+		return o.hide(limit)
 	}
 	for _, endpoint := range o.endpoints {
 		if u, err := url.Parse(endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -204,4 +211,26 @@ func readRoles(ctx context.Context, roles []*record.Role, writer *record.Writer)
 	for _, role := range roles {
 		role.Read(bound, writer)
 	}
+}
+
+// hide writes another record with its names replaced.
+func (o *recordOptions) hide(limit int64) error {
+	text, err := os.ReadFile(o.hidden)
+	if err != nil {
+		return fmt.Errorf("--hide-names-of: %w", err)
+	}
+	if !record.Is(text) {
+		return fmt.Errorf("--hide-names-of=%s: it is no record; for a dump: purser dump --hide-names --from FILE", o.hidden)
+	}
+	if o.output == "-" {
+		return record.HideNames(text, o.out)
+	}
+	if _, err := os.Stat(o.output); err == nil {
+		return fmt.Errorf("-o %s: the file exists; name a new one", o.output)
+	}
+	file, err := record.Create(o.output, record.Limits{Size: 2 * limit}, time.Now())
+	if err != nil {
+		return err
+	}
+	return errors.Join(record.HideNames(text, file), file.Close())
 }
