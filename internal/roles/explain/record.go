@@ -220,7 +220,9 @@ func (o *recordOptions) hide(limit int64) error {
 		return fmt.Errorf("--hide-names-of: %w", err)
 	}
 	if !record.Is(text) {
-		return fmt.Errorf("--hide-names-of=%s: it is no record; for a dump: purser dump --hide-names --from FILE", o.hidden)
+		return fmt.Errorf(
+			"--hide-names-of=%s: it is no record; for a dump: purser dump --hide-names --from FILE", o.hidden,
+		)
 	}
 	if o.output == "-" {
 		return record.HideNames(text, o.out)
