@@ -144,10 +144,8 @@ func (o *recordOptions) run(ctx context.Context) error {
 	if o.hidden != "" {
 		return o.hide(limit)
 	}
-	for _, endpoint := range o.endpoints {
-		if u, err := url.Parse(endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return fmt.Errorf("--role-endpoint=%s: expected an address such as http://127.0.0.1:8080", endpoint)
-		}
+	if err := validEndpoints(o.endpoints); err != nil {
+		return err
 	}
 	from, namespace, err := o.client()
 	if err != nil {
@@ -166,6 +164,16 @@ func (o *recordOptions) run(ctx context.Context) error {
 		return err
 	}
 	return o.into(ctx, file, namespace, from)
+}
+
+// validEndpoints checks the addresses of roles.
+func validEndpoints(endpoints []string) error {
+	for _, endpoint := range endpoints {
+		if u, err := url.Parse(endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return fmt.Errorf("--role-endpoint=%s: expected an address such as http://127.0.0.1:8080", endpoint)
+		}
+	}
+	return nil
 }
 
 // into records until the context ends or the output fails.
