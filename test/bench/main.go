@@ -15,11 +15,12 @@ import (
 	"github.com/purser-csi/purser/test/bench/floor"
 	"github.com/purser-csi/purser/test/bench/resize"
 	"github.com/purser-csi/purser/test/bench/runner"
+	"github.com/purser-csi/purser/test/bench/scale"
 	"github.com/purser-csi/purser/test/bench/snapshot"
 )
 
 func main() {
 	os.Exit(runner.Main(os.Args[1:],
 		floor.Workload(), claims.Workload(), attach.Workload(), resize.Workload(), snapshot.Workload(),
-		capacity.Workload()))
+		capacity.Workload(), scale.Workload()))
 }

@@ -172,13 +172,6 @@ func newDriver() driver {
 		csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME)}
 }
 
-// ControllerPublishVolume implements csi.ControllerServer.
-func (driver) ControllerPublishVolume(
-	context.Context, *csi.ControllerPublishVolumeRequest,
-) (*csi.ControllerPublishVolumeResponse, error) {
-	return &csi.ControllerPublishVolumeResponse{}, nil
-}
-
 // ControllerUnpublishVolume implements csi.ControllerServer.
 func (driver) ControllerUnpublishVolume(
 	ctx context.Context, request *csi.ControllerUnpublishVolumeRequest,

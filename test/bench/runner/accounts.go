@@ -98,19 +98,28 @@ func (r *Run) kubeconfig(account string) string { return filepath.Join(r.Dir, ac
 func (r *Run) writeKubeconfigs(ctx context.Context, setup bootstrap.Setup, accounts []string) error {
 	for _, account := range accounts {
 		config, err := setup.ConfigFor(ctx, account)
+		if err == nil {
+			err = r.WriteKubeconfig(account, config)
+		}
 		if err != nil {
 			return err
 		}
-		k := clientcmdapi.NewConfig()
-		k.Clusters["bench"] = &clientcmdapi.Cluster{
-			Server: config.Host, CertificateAuthority: config.CAFile, CertificateAuthorityData: config.CAData,
-		}
-		k.AuthInfos["bench"] = &clientcmdapi.AuthInfo{Token: config.BearerToken}
-		k.Contexts["bench"] = &clientcmdapi.Context{Cluster: "bench", AuthInfo: "bench"}
-		k.CurrentContext = "bench"
-		if err := clientcmd.WriteToFile(*k, r.kubeconfig(account)); err != nil {
-			return fmt.Errorf("write %s: %w", r.kubeconfig(account), err)
-		}
+	}
+	return nil
+}
+
+// WriteKubeconfig writes a kubeconfig with the address, the authority and the token of a configuration,
+// for the programs with this account.
+func (r *Run) WriteKubeconfig(account string, config *rest.Config) error {
+	k := clientcmdapi.NewConfig()
+	k.Clusters["bench"] = &clientcmdapi.Cluster{
+		Server: config.Host, CertificateAuthority: config.CAFile, CertificateAuthorityData: config.CAData,
+	}
+	k.AuthInfos["bench"] = &clientcmdapi.AuthInfo{Token: config.BearerToken}
+	k.Contexts["bench"] = &clientcmdapi.Context{Cluster: "bench", AuthInfo: "bench"}
+	k.CurrentContext = "bench"
+	if err := clientcmd.WriteToFile(*k, r.kubeconfig(account)); err != nil {
+		return fmt.Errorf("write %s: %w", r.kubeconfig(account), err)
 	}
 	return nil
 }

@@ -54,6 +54,20 @@ func (d *Driver) DeleteVolume(_ context.Context, r *csi.DeleteVolumeRequest) (*c
 	return &csi.DeleteVolumeResponse{}, nil
 }
 
+// ControllerPublishVolume implements csi.ControllerServer.
+func (d *Driver) ControllerPublishVolume(
+	context.Context, *csi.ControllerPublishVolumeRequest,
+) (*csi.ControllerPublishVolumeResponse, error) {
+	return &csi.ControllerPublishVolumeResponse{}, nil
+}
+
+// ControllerUnpublishVolume implements csi.ControllerServer.
+func (d *Driver) ControllerUnpublishVolume(
+	context.Context, *csi.ControllerUnpublishVolumeRequest,
+) (*csi.ControllerUnpublishVolumeResponse, error) {
+	return &csi.ControllerUnpublishVolumeResponse{}, nil
+}
+
 // ControllerExpandVolume implements csi.ControllerServer. It leaves nothing to the node.
 func (d *Driver) ControllerExpandVolume(
 	_ context.Context, r *csi.ControllerExpandVolumeRequest,

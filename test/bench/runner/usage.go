@@ -30,6 +30,9 @@ func serversIn(dir string) (pids map[string]int, err error) {
 	return pids, nil
 }
 
+// Servers returns the process ids of etcd and of kube-apiserver by their names.
+func (r *Run) Servers() map[string]int { return r.servers }
+
 // Usage is what a process has used: processor time since its start, and memory now.
 type Usage struct {
 	CPU time.Duration
