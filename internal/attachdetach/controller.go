@@ -182,10 +182,12 @@ func (a audit) Start(ctx context.Context) error {
 	}
 }
 
-// look enqueues the VolumeAttachments whose handle is not known, and notes since when.
+// look enqueues the VolumeAttachments whose handle is not known, and notes since when. Only those that do not
+// remember their handle can be among them.
 func (c *Controller) look(ctx context.Context) {
 	var list storagev1.VolumeAttachmentList
-	if err := c.Cached.List(ctx, &list); err != nil {
+	without := client.MatchingFields{IndexAttachmentHandle: noHandle}
+	if err := c.Cached.List(ctx, &list, without, client.UnsafeDisableDeepCopy); err != nil {
 		return
 	}
 	var orphans []types.UID

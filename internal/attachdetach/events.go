@@ -249,22 +249,27 @@ func volumeStates(node *corev1.Node) map[Key]volumeState {
 	return states
 }
 
-// driverEvents enqueues all volumes of a driver whose attachRequired changes (4.13 R9).
+// driverEvents enqueues the volumes of a driver that comes, goes or changes attachRequired (4.13 R9), as far
+// as a pod or a node is concerned. The drivers of the first list enqueue nothing: all volumes have events of
+// their own, and no key is worked on before the first list of each kind is there.
 func (c *Controller) driverEvents() handler.TypedEventHandler[*storagev1.CSIDriver, Key] {
 	all := func(ctx context.Context, driver string, q queue) {
 		var list corev1.PersistentVolumeList
-		if err := c.Cached.List(ctx, &list); err != nil {
+		if err := c.Cached.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 			return
 		}
 		for i := range list.Items {
-			if key, ok := attachment.KeyOfVolume(&list.Items[i]); ok && key.Driver == driver {
+			pv := &list.Items[i]
+			if key, ok := attachment.KeyOfVolume(pv); ok && key.Driver == driver && c.isInvolved(ctx, pv, key) {
 				q.Add(key)
 			}
 		}
 	}
 	return handler.TypedFuncs[*storagev1.CSIDriver, Key]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*storagev1.CSIDriver], q queue) {
-			all(ctx, e.Object.Name, q)
+			if !e.IsInInitialList {
+				all(ctx, e.Object.Name, q)
+			}
 		},
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*storagev1.CSIDriver], q queue) {
 			if !equality.Semantic.DeepEqual(e.ObjectOld.Spec.AttachRequired, e.ObjectNew.Spec.AttachRequired) {

@@ -82,6 +82,11 @@ func attachedPodNode(o client.Object) []string {
 	return []string{pod.Spec.NodeName}
 }
 
+// noHandle is the value of IndexAttachmentHandle for a VolumeAttachment of a PersistentVolume that does not
+// remember the handle: one of an attacher other than Purser's, or one that was not prepared yet. It is no
+// [attachment.Key] as a string.
+const noHandle = ""
+
 func attachmentHandle(o client.Object) []string {
 	va := o.(*storagev1.VolumeAttachment)
 	if handle := va.Annotations[names.AnnVolumeHandle]; handle != "" {
@@ -89,6 +94,9 @@ func attachmentHandle(o client.Object) []string {
 	}
 	if key, ok := KeyOfInline(va); ok {
 		return []string{key.String()}
+	}
+	if va.Spec.Source.PersistentVolumeName != nil {
+		return []string{noHandle}
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func (b *bench) measure(ctx context.Context, one runner.Contender, at string) (f
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	f.Contender = one.Name
-	o, err := observe(ctx, b.API)
+	o, err := observe(ctx, b.Run)
 	if err != nil {
 		return f, err
 	}

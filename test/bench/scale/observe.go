@@ -3,14 +3,17 @@ package scale
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/names"
 	"github.com/purser-csi/purser/test/bench/runner"
 )
@@ -31,8 +34,12 @@ type observer struct {
 	ended   error             // of a watch; nil while all last
 }
 
-// observe watches until ctx ends.
-func observe(ctx context.Context, api client.WithWatch) (*observer, error) {
+// observe watches until ctx ends, on connections of its own.
+func observe(ctx context.Context, r *runner.Run) (*observer, error) {
+	api, err := client.NewWithWatch(kube.DedicatedTransport(r.Cluster.RESTConfig()), client.Options{Scheme: r.API.Scheme()})
+	if err != nil {
+		return nil, err
+	}
 	o := &observer{volumes: map[string]string{}}
 	for _, one := range []struct {
 		list client.ObjectList
@@ -51,28 +58,42 @@ func observe(ctx context.Context, api client.WithWatch) (*observer, error) {
 	return o, nil
 }
 
-// follow watches a kind from its newest state on.
+// follow watches a kind from its newest state on. The API server ends a watch now and then, for one as too
+// slow; the next goes on where it ended.
 func (o *observer) follow(
 	ctx context.Context, api client.WithWatch, list client.ObjectList, see func(watch.Event), opts ...client.ListOption,
 ) error {
 	if err := api.List(ctx, list, append(opts, client.Limit(1))...); err != nil {
 		return err
 	}
-	from := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}}
-	events, err := api.Watch(ctx, list, append(opts, from)...)
+	version := list.GetResourceVersion()
+	begin := func() (watch.Interface, error) {
+		from := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version}}
+		return api.Watch(ctx, list, append(slices.Clone(opts), from)...)
+	}
+	events, err := begin()
 	if err != nil {
 		return err
 	}
 	go func() {
-		defer events.Stop()
-		for event := range events.ResultChan() {
-			see(event)
+		for ; err == nil; events, err = begin() {
+			for event := range events.ResultChan() {
+				object, ok := event.Object.(client.Object)
+				if !ok {
+					err = apierrors.FromObject(event.Object)
+					break
+				}
+				version = object.GetResourceVersion()
+				see(event)
+			}
+			events.Stop()
+			if err != nil {
+				break
+			}
 		}
-		if ctx.Err() == nil {
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			o.ended = fmt.Errorf("the watch of %T has ended; use a smaller size", list)
-		}
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.ended = fmt.Errorf("the watch of %T has ended: %w", list, err)
 	}()
 	return nil
 }

@@ -155,7 +155,7 @@ func (r results) String() string {
 		fmt.Fprintf(&out, "\n%s: requests of the start in the large cluster\n", f.Contender)
 		for _, l := range f.Requests {
 			fmt.Fprintf(&out, "  %-8s%-40s%-12s%-10s%7d%12.3f MB\n",
-				l.Verb, l.Resource, l.How, l.Type, l.traffic.Requests, megabytes(l.Bytes))
+				l.Verb, l.Resource, l.How, l.Type, l.Requests, megabytes(l.Bytes))
 		}
 	}
 	out.WriteString(r.method())

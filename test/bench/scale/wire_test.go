@@ -51,8 +51,7 @@ func TestWire(t *testing.T) {
 		_, _ = w.Write(make([]byte, 1000))
 	}))
 	defer server.Close()
-	api := &rest.Config{Host: server.URL, BearerToken: "t"}
-	api.TLSClientConfig.Insecure = true
+	api := &rest.Config{Host: server.URL, BearerToken: "t", TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
 	w, err := newWire(api)
 	if err != nil {
 		t.Fatal(err)
