@@ -13,6 +13,7 @@ import (
 	"github.com/purser-csi/purser/test/bench/capacity"
 	"github.com/purser-csi/purser/test/bench/claims"
 	"github.com/purser-csi/purser/test/bench/floor"
+	"github.com/purser-csi/purser/test/bench/pod"
 	"github.com/purser-csi/purser/test/bench/resize"
 	"github.com/purser-csi/purser/test/bench/runner"
 	"github.com/purser-csi/purser/test/bench/scale"
@@ -22,5 +23,5 @@ import (
 func main() {
 	os.Exit(runner.Main(os.Args[1:],
 		floor.Workload(), claims.Workload(), attach.Workload(), resize.Workload(), snapshot.Workload(),
-		capacity.Workload(), scale.Workload()))
+		capacity.Workload(), scale.Workload(), pod.Workload()))
 }

@@ -184,5 +184,5 @@ wait; the requests are those of another start, behind a proxy, until %s after th
 are those of the responses, compressed where the server does so. Memory is the sum of the resident memory of all
 programs of a contender. Rates are the median of %d bursts of %d claims at once, of which %d are attached to %d
 nodes, detached, and deleted with the others. The driver answers at once. Leases are for %s.
-`, r.Fill.Round(time.Second), countTime, r.Bursts, r.Claims, r.Attachments, newNodes, leaseTime)
+`, r.Fill.Round(time.Second), countTime, r.Bursts, r.Claims, r.Attachments, newNodes, lease.Duration)
 }

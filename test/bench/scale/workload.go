@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/cluster"
-	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/test/bench/planes"
 	"github.com/purser-csi/purser/test/bench/runner"
 	"github.com/purser-csi/purser/test/scripted"
 )
@@ -49,7 +49,8 @@ func Workload() runner.Workload {
 	return runner.Workload{
 		Name: "scale", Summary: "start, memory, requests, rates and leader changes in an empty and in a large cluster",
 		Flags: b.flags, Check: b.check, Cluster: b.components, Driver: func() scripted.Server { return b.driver },
-		Prepare: b.prepare, Contenders: contenders, Play: b.play, Report: b.report,
+		Prepare: b.prepare, Play: b.play, Report: b.report,
+		Contenders: func() []runner.Contender { return planes.Contenders(accountPrograms, lease) },
 	}
 }
 
@@ -85,60 +86,8 @@ func (b *bench) check(runner.Options) error {
 // components leaves out the audit log, which the proxy replaces.
 func (b *bench) components(config *cluster.Config) { config.Audit = false }
 
-// The lease is short, so that a run does not wait long for a leader that is dead.
-const (
-	leaseTime  = 6 * time.Second
-	renewTime  = 4 * time.Second
-	retryEvery = time.Second
-)
-
-// leaseFlags are those of Purser's programs and of upstream's sidecars.
-func leaseFlags() []string {
-	return []string{
-		"--leader-election", "--leader-election-namespace=" + process.SystemNamespace,
-		"--leader-election-lease-duration=" + leaseTime.String(), "--leader-election-renew-deadline=" + renewTime.String(),
-		"--leader-election-retry-period=" + retryEvery.String(),
-	}
-}
-
-// contenders have as many workers as each other, and no limits of requests.
-func contenders() []runner.Contender {
-	const workers = "--worker-threads=100"
-	ours := func(args ...string) runner.Program {
-		return runner.Program{
-			Name: "purser", Args: append(append(args, leaseFlags()...), "--enable-pprof"), Account: accountPrograms,
-			Socket: args[0] != "controllers", HTTP: true,
-		}
-	}
-	unlimited := []string{"--kube-api-qps=10000", "--kube-api-burst=20000"}
-	sidecar := func(name string) runner.Program {
-		return runner.Program{
-			Name: name, Args: append(append([]string{workers}, leaseFlags()...), unlimited...), Account: accountPrograms,
-			Socket: true, Env: []string{"NAMESPACE=" + process.SystemNamespace, "POD_NAMESPACE=" + process.SystemNamespace},
-		}
-	}
-	manager := runner.Program{Name: string(cluster.ControllerManager), Account: accountPrograms, Args: append([]string{
-		"--secure-port=0", "--controllers=" + volumeControllers(), "--leader-elect-resource-namespace=" + process.SystemNamespace,
-		"--leader-elect-lease-duration=" + leaseTime.String(), "--leader-elect-renew-deadline=" + renewTime.String(),
-		"--leader-elect-retry-period=" + retryEvery.String(),
-	}, unlimited...)}
-	return []runner.Contender{
-		{Short: "plane", Name: "one process", Programs: []runner.Program{ours("plane", "--with-attacher")}},
-		{Short: "separate", Name: "three processes", Programs: []runner.Program{
-			ours("controllers"), ours("csi-provisioner"), ours("csi-attacher", workers),
-		}},
-		{Short: "stock", Name: "stock", Baseline: true, Programs: []runner.Program{
-			manager, sidecar("upstream-csi-provisioner"), sidecar("upstream-csi-attacher"),
-		}},
-	}
-}
-
-func volumeControllers() (list string) {
-	for _, name := range cluster.VolumeControllers() {
-		list += name + ","
-	}
-	return list + "persistentvolume-attach-detach-controller"
-}
+// lease is short, so that a run does not wait long for a leader that is dead.
+var lease = planes.Lease{Duration: 6 * time.Second, Renew: 4 * time.Second, Retry: time.Second}
 
 // prepare creates what both clusters have: accounts, the class, the driver, and the nodes of the new
 // attachments.
