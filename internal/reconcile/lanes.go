@@ -3,7 +3,6 @@ package reconcile
 import (
 	"context"
 	"maps"
-	"slices"
 	"sync"
 
 	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -28,12 +27,13 @@ type Lanes[K, L comparable] struct {
 
 	mu      sync.Mutex
 	running map[L]int
-	waiting map[L][]K // in the order of their arrival; a key waits once
+	waits   map[K]L   // the lane in which a key waits
+	waiting map[L][]K // in the order of their arrival; one that does not wait in the lane any more is left out
 }
 
 // NewLanes returns lanes without runs.
 func NewLanes[K, L comparable](cfg LanesConfig[K, L]) *Lanes[K, L] {
-	return &Lanes[K, L]{LanesConfig: cfg, running: map[L]int{}, waiting: map[L][]K{}}
+	return &Lanes[K, L]{LanesConfig: cfg, running: map[L]int{}, waits: map[K]L{}, waiting: map[L][]K{}}
 }
 
 // Reconcile implements reconcile.TypedReconciler.
@@ -50,15 +50,15 @@ func (l *Lanes[K, L]) enter(lane L, key K) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.refill() // the key may have been given a place in another lane, which is free again
-	for of, keys := range l.waiting {
-		l.waiting[of] = slices.DeleteFunc(keys, func(k K) bool { return k == key })
+	if l.running[lane] < l.Most {
+		delete(l.waits, key)
+		l.running[lane]++
+		return true
 	}
-	if l.running[lane] >= l.Most {
-		l.waiting[lane] = append(l.waiting[lane], key)
-		return false
+	if of, waits := l.waits[key]; !waits || of != lane {
+		l.waits[key], l.waiting[lane] = lane, append(l.waiting[lane], key)
 	}
-	l.running[lane]++
-	return true
+	return false
 }
 
 func (l *Lanes[K, L]) leave(lane L) {
@@ -73,11 +73,14 @@ func (l *Lanes[K, L]) leave(lane L) {
 // refill enqueues keys that wait for lanes with free places. The caller holds mu.
 func (l *Lanes[K, L]) refill() {
 	for lane, keys := range l.waiting {
-		n := min(l.Most-l.running[lane], len(keys))
-		for _, key := range keys[:n] {
-			l.Enqueue(key)
+		for free := l.Most - l.running[lane]; free > 0 && len(keys) > 0; keys = keys[1:] {
+			if of, waits := l.waits[keys[0]]; waits && of == lane {
+				delete(l.waits, keys[0])
+				l.Enqueue(keys[0])
+				free--
+			}
 		}
-		l.waiting[lane] = keys[n:]
+		l.waiting[lane] = keys
 	}
 	maps.DeleteFunc(l.waiting, func(_ L, keys []K) bool { return len(keys) == 0 })
 }

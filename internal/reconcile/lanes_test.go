@@ -123,3 +123,34 @@ func TestAPlaceThatIsNotTakenGoesToTheNext(t *testing.T) {
 		r.want("c")
 	}
 }
+
+// A key that got a place while it waited, because another event enqueued it, is not enqueued again.
+func TestAKeyThatHasAPlaceWaitsNoMore(t *testing.T) {
+	r := newRoad(t, map[string]string{"a": "x", "b": "x", "c": "x"})
+	r.runs("a")
+	r.waits("b")
+	r.waits("c")
+	r.lane["b"] = "y"
+	r.runs("b")
+	r.end("a")
+	r.want("c")
+	r.end("b")
+	r.want()
+}
+
+// BenchmarkLanes is the cost of a key that finds no place beside 30,000 others.
+func BenchmarkLanes(b *testing.B) {
+	lanes := reconcile.NewLanes(reconcile.LanesConfig[int, string]{
+		Reconciler: crreconcile.TypedFunc[int](func(context.Context, int) (crreconcile.Result, error) {
+			return crreconcile.Result{}, nil
+		}),
+		Lane: func(context.Context, int) string { return "x" }, Most: 0, Enqueue: func(int) {},
+	})
+	const others = 30_000
+	for key := range others {
+		_, _ = lanes.Reconcile(b.Context(), key)
+	}
+	for i := 0; b.Loop(); i++ {
+		_, _ = lanes.Reconcile(b.Context(), i%others)
+	}
+}
