@@ -107,7 +107,8 @@ func GatherClass(ctx context.Context, from client.Reader, key kube.Key) (s prote
 		return s, err
 	}
 	for _, list := range []client.ObjectList{&corev1.PersistentVolumeClaimList{}, &corev1.PersistentVolumeList{}} {
-		if err := from.List(ctx, list, client.MatchingFields{IndexAttributes: key.Name}); err != nil {
+		named := client.MatchingFields{IndexAttributes: key.Name}
+		if err := from.List(ctx, list, named, client.UnsafeDisableDeepCopy); err != nil {
 			return s, fmt.Errorf("read what uses VolumeAttributesClass %q: %w", key.Name, err)
 		}
 		s.Users = append(s.Users, classUsers(key.Name, list)...)

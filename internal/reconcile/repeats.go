@@ -95,9 +95,14 @@ func (r *repeat) cycle() (n int) {
 
 // repeats has the last runs of each key that acted. It is safe for concurrent use.
 type repeats[K comparable] struct {
-	mu sync.Mutex
-	m  map[K]*repeat
+	mu    sync.Mutex
+	m     map[K]*repeat
+	swept time.Time // when the keys that are over were last removed
 }
+
+// sweepEvery bounds the cost of a burst with more keys than are remembered: each new key would look at all
+// of these.
+const sweepEvery = time.Second
 
 // begin notes what a run is about to do. It returns until when the key rests instead; the zero time
 // if it does not. digest is only called when the kinds of the actions are those of one of the last runs.
@@ -133,6 +138,10 @@ func (r *repeats[K]) note(key K, one *repeat, now time.Time) {
 		r.m = map[K]*repeat{}
 	}
 	if _, known := r.m[key]; !known && len(r.m) >= repeatKeys {
+		if now.Sub(r.swept) < sweepEvery {
+			return
+		}
+		r.swept = now
 		for other, last := range r.m {
 			if !last.goesOn(now) {
 				delete(r.m, other)
