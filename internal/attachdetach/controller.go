@@ -51,6 +51,7 @@ type queue = workqueue.TypedRateLimitingInterface[Key]
 // Controller is the task that the reconcile loop runs.
 type Controller struct {
 	Config
+	read     client.Reader // Cached; its objects share memory with the cache
 	status   *nodeStatus
 	measures *measures
 	teller   *reconcile.Teller      // events about pods
@@ -62,7 +63,7 @@ type Controller struct {
 // New returns the controller without starting anything.
 func New(cfg Config) *Controller {
 	c := &Controller{
-		Config: cfg, identity: string(uuid.NewUUID()), teller: reconcile.NewTeller(cfg.Events, cfg.Clock),
+		Config: cfg, read: kube.WithoutCopies(cfg.Cached), identity: string(uuid.NewUUID()), teller: reconcile.NewTeller(cfg.Events, cfg.Clock),
 	}
 	c.status, c.measures = newNodeStatus(c), newMeasures()
 	if c.Metrics != nil {
@@ -187,7 +188,7 @@ func (a audit) Start(ctx context.Context) error {
 func (c *Controller) look(ctx context.Context) {
 	var list storagev1.VolumeAttachmentList
 	without := client.MatchingFields{IndexAttachmentHandle: noHandle}
-	if err := c.Cached.List(ctx, &list, without, client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.read.List(ctx, &list, without); err != nil {
 		return
 	}
 	var orphans []types.UID

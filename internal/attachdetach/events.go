@@ -89,7 +89,7 @@ func (c *Controller) addClaim(ctx context.Context, claim *corev1.PersistentVolum
 	if claim.Spec.VolumeName == "" {
 		return
 	}
-	pv, err := kube.Get(ctx, c.Cached, types.NamespacedName{Name: claim.Spec.VolumeName}, &corev1.PersistentVolume{})
+	pv, err := kube.Get(ctx, c.read, types.NamespacedName{Name: claim.Spec.VolumeName}, &corev1.PersistentVolume{})
 	if err == nil && pv != nil {
 		c.addVolume(ctx, pv, q)
 	}
@@ -118,7 +118,7 @@ func (c *Controller) isInvolved(ctx context.Context, pv *corev1.PersistentVolume
 
 // finds reports whether the cache has such an object, and true where it cannot tell.
 func (c *Controller) finds(ctx context.Context, list client.ObjectList, options ...client.ListOption) bool {
-	err := c.Cached.List(ctx, list, options...)
+	err := c.read.List(ctx, list, options...)
 	return err != nil || meta.LenList(list) > 0
 }
 
@@ -156,7 +156,7 @@ func (c *Controller) forget(va *storagev1.VolumeAttachment) {
 
 func (c *Controller) addAttachments(ctx context.Context, matching client.MatchingFields, q queue) {
 	var list storagev1.VolumeAttachmentList
-	if err := c.Cached.List(ctx, &list, matching); err != nil {
+	if err := c.read.List(ctx, &list, matching); err != nil {
 		return // the cache has no such error once it is started
 	}
 	for i := range list.Items {
@@ -175,7 +175,7 @@ func (c *Controller) nodeEvents() handler.TypedEventHandler[*corev1.Node, Key] {
 		}
 		c.addAttachments(ctx, client.MatchingFields{kube.IndexAttachmentNode: node.Name}, q)
 		var pods corev1.PodList // a pod can be seen before its node
-		if err := c.Cached.List(ctx, &pods, client.MatchingFields{IndexAttachedPodNode: node.Name}); err != nil {
+		if err := c.read.List(ctx, &pods, client.MatchingFields{IndexAttachedPodNode: node.Name}); err != nil {
 			return // the cache has no such error once it is started
 		}
 		for i := range pods.Items {
@@ -255,7 +255,7 @@ func volumeStates(node *corev1.Node) map[Key]volumeState {
 func (c *Controller) driverEvents() handler.TypedEventHandler[*storagev1.CSIDriver, Key] {
 	all := func(ctx context.Context, driver string, q queue) {
 		var list corev1.PersistentVolumeList
-		if err := c.Cached.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		if err := c.read.List(ctx, &list); err != nil {
 			return
 		}
 		for i := range list.Items {

@@ -237,10 +237,10 @@ func (n *nodeStatus) awaitDue(ctx context.Context, node string, pending *nodeCha
 // that wait.
 func (n *nodeStatus) isUnderWay(ctx context.Context, name string, waiting []change) bool {
 	var list storagev1.VolumeAttachmentList
-	if n.Cached.List(ctx, &list, client.MatchingFields{kube.IndexAttachmentNode: name}) != nil {
+	if n.read.List(ctx, &list, client.MatchingFields{kube.IndexAttachmentNode: name}) != nil {
 		return false
 	}
-	node, err := kube.Get(ctx, n.Cached, types.NamespacedName{Name: name}, &corev1.Node{})
+	node, err := kube.Get(ctx, n.read, types.NamespacedName{Name: name}, &corev1.Node{})
 	if err != nil || node == nil {
 		return false
 	}
@@ -295,7 +295,7 @@ func (n *nodeStatus) take(node string, pending *nodeChanges) []change {
 func (n *nodeStatus) writeOnce(ctx context.Context, name string, changes []change) (*corev1.Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, reconcile.APITimeout)
 	defer cancel()
-	node, err := kube.Get(ctx, n.Cached, types.NamespacedName{Name: name}, &corev1.Node{})
+	node, err := kube.Get(ctx, n.read, types.NamespacedName{Name: name}, &corev1.Node{})
 	if err != nil || node == nil {
 		return nil, err
 	}

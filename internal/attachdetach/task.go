@@ -21,13 +21,13 @@ import (
 func (c *Controller) Gather(ctx context.Context, key Key) (attachment.Snapshot, error) {
 	if key.Attachment == "" {
 		listing := c.status.listing(key.UniqueName()) // before the node, which has it by then
-		s, err := Gather(ctx, c.Cached, key, c.Rules, &c.memory)
+		s, err := Gather(ctx, c.read, key, c.Rules, &c.memory)
 		s.Listing = listing
 		return s, err
 	}
 	s := attachment.Snapshot{Key: key, Rules: c.Rules}
 	name := types.NamespacedName{Name: key.Attachment}
-	va, err := kube.Get(ctx, c.Cached, name, &storagev1.VolumeAttachment{})
+	va, err := kube.Get(ctx, c.read, name, &storagev1.VolumeAttachment{})
 	if err != nil || va == nil {
 		return s, err
 	}
@@ -59,7 +59,7 @@ func (c *Controller) keyOfAttachment(ctx context.Context, va *storagev1.VolumeAt
 		return KeyOfInline(va)
 	}
 	handle := va.Annotations[names.AnnVolumeHandle]
-	pv, err := kube.Get(ctx, c.Cached, types.NamespacedName{Name: *volume}, &corev1.PersistentVolume{})
+	pv, err := kube.Get(ctx, c.read, types.NamespacedName{Name: *volume}, &corev1.PersistentVolume{})
 	ours := handle != "" && names.AttachmentName(handle, va.Spec.Attacher, va.Spec.NodeName) == va.Name
 	if err == nil && pv != nil && !ours {
 		if key, ok := attachment.KeyOfVolume(pv); ok && key.Driver == va.Spec.Attacher {
@@ -80,12 +80,12 @@ func (c *Controller) keyOfAttachment(ctx context.Context, va *storagev1.VolumeAt
 
 // keysOnNode are the volumes that the node lists and those of its pods.
 func (c *Controller) keysOnNode(ctx context.Context, name string) (keys []Key) {
-	node, err := kube.Get(ctx, c.Cached, types.NamespacedName{Name: name}, &corev1.Node{})
+	node, err := kube.Get(ctx, c.read, types.NamespacedName{Name: name}, &corev1.Node{})
 	if err == nil && node != nil {
 		keys = slices.Collect(maps.Values(VolumesOfNode(node)))
 	}
 	var pods corev1.PodList
-	if err := c.Cached.List(ctx, &pods, client.MatchingFields{IndexAttachedPodNode: name}); err != nil {
+	if err := c.read.List(ctx, &pods, client.MatchingFields{IndexAttachedPodNode: name}); err != nil {
 		return keys // the cache has no such error once it is started
 	}
 	for i := range pods.Items {
@@ -100,7 +100,7 @@ func (c *Controller) keysOfPod(ctx context.Context, pod *corev1.Pod) []Key {
 	for _, name := range protection.ClaimNames(pod) {
 		claim, err := kube.Get(
 			ctx,
-			c.Cached,
+			c.read,
 			types.NamespacedName{Namespace: pod.Namespace, Name: name},
 			&corev1.PersistentVolumeClaim{},
 		)
@@ -115,7 +115,7 @@ func (c *Controller) keysOfClaim(ctx context.Context, claim *corev1.PersistentVo
 	if claim.Spec.VolumeName == "" {
 		return nil
 	}
-	pv, err := kube.Get(ctx, c.Cached, types.NamespacedName{Name: claim.Spec.VolumeName}, &corev1.PersistentVolume{})
+	pv, err := kube.Get(ctx, c.read, types.NamespacedName{Name: claim.Spec.VolumeName}, &corev1.PersistentVolume{})
 	if err != nil || pv == nil {
 		return nil
 	}

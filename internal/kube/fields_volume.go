@@ -100,15 +100,23 @@ var PodFields = Reads(func(from, to *corev1.Pod) {
 	}
 })
 
-// PublishedVolumeFields are the fields of a volume that an attacher reads: all but the annotations of a
-// CSI volume, which say nothing about attaching it. The translation of an in-tree volume needs them.
+// PublishedVolumeFields are the fields of a volume that an attacher reads: those that ControllerPublishVolume
+// gets, and the finalizers. Of a volume that is not CSI it keeps all, since it is translated.
 var PublishedVolumeFields = Reads(func(from, to *corev1.PersistentVolume) {
-	annotations := to.Annotations
-	to.ObjectMeta, to.Spec, to.Status = from.ObjectMeta, from.Spec, from.Status
-	to.ManagedFields = nil
-	if from.Spec.CSI != nil {
-		to.Annotations = annotations
+	source := from.Spec.CSI
+	if source == nil {
+		to.ObjectMeta, to.Spec, to.Status = from.ObjectMeta, from.Spec, from.Status
+		to.ManagedFields = nil
+		return
 	}
+	to.CreationTimestamp, to.Finalizers = from.CreationTimestamp, sharedList(from.Finalizers)
+	spec := &to.Spec
+	spec.AccessModes, spec.VolumeMode = sharedModes(from.Spec.AccessModes), sharedMode(from.Spec.VolumeMode)
+	spec.MountOptions = sharedList(from.Spec.MountOptions)
+	csi := keepHandle(from, to)
+	csi.FSType, csi.ReadOnly = shared(source.FSType), source.ReadOnly
+	csi.VolumeAttributes = sharedWhole(source.VolumeAttributes)
+	csi.ControllerPublishSecretRef = source.ControllerPublishSecretRef
 })
 
 // DriverNodeFields are the drivers of a CSINode.

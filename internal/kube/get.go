@@ -20,3 +20,22 @@ func Get[T client.Object](ctx context.Context, from client.Reader, key client.Ob
 	}
 	return into, nil
 }
+
+// WithoutCopies returns a reader whose objects share memory with the informer cache, for a caller that changes
+// only deep copies. Most of what a gather reads is thrown away by its decision, and a copy of each object would
+// be most of the memory that it allocates.
+func WithoutCopies(from client.Reader) client.Reader { return withoutCopies{from} }
+
+type withoutCopies struct{ from client.Reader }
+
+// Get implements client.Reader.
+func (r withoutCopies) Get(
+	ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption,
+) error {
+	return r.from.Get(ctx, key, into, append(opts, client.UnsafeDisableDeepCopy)...)
+}
+
+// List implements client.Reader.
+func (r withoutCopies) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
+	return r.from.List(ctx, into, append(opts, client.UnsafeDisableDeepCopy)...)
+}

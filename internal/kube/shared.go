@@ -1,10 +1,10 @@
 package kube
 
 import (
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -17,7 +17,9 @@ var (
 	pooledPointers pool[*string]
 	pooledLists    pool[[]string]
 	pooledMaps     pool[map[string]string]
-	pooledAffinity pool[*corev1.VolumeNodeAffinity]
+	// pooledAttributes are those of volumes.
+	pooledAttributes pool[map[string]string]
+	pooledAffinity   pool[*corev1.VolumeNodeAffinity]
 )
 
 // mostPooled bounds the number of values in a pool, in case each object has a different one, such
@@ -30,69 +32,95 @@ type pool[V any] struct {
 	have map[string]V
 }
 
-// get returns the pooled value for the key; the first value given for a key is the pooled one. A
-// full pool is emptied, which does not affect values in use.
-func (p *pool[V]) get(key string, value V) V {
+// get returns the pooled value for the key. A value that is not pooled yet is made, and is the pooled one from
+// then on. A full pool is emptied, which does not affect values in use.
+func (p *pool[V]) get(key []byte, value func() V) V {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if have, ok := p.have[key]; ok {
+	if have, ok := p.have[string(key)]; ok {
 		return have
 	}
 	if p.have == nil || len(p.have) >= mostPooled {
 		p.have = map[string]V{}
 	}
-	p.have[key] = value
-	return value
+	made := value()
+	p.have[string(key)] = made
+	return made
 }
 
-func shared[T ~string](text T) T { return T(pooledTexts.get(string(text), string(text))) }
+// keySize is the room for most keys of pools on the stack.
+const keySize = 256
+
+// appendKey appends texts to the key of a pool, each quoted.
+func appendKey[T ~string](key []byte, texts ...T) []byte {
+	for _, text := range texts {
+		key = strconv.AppendQuote(key, string(text))
+	}
+	return key
+}
+
+func shared[T ~string](text T) T {
+	return T(pooledTexts.get([]byte(text), func() string { return string(text) }))
+}
 
 func sharedList(list []string) []string {
 	if len(list) == 0 {
 		return nil
 	}
-	return pooledLists.get(fmt.Sprintf("%q", list), list)
+	return pooledLists.get(appendKey(make([]byte, 0, keySize), list...), func() []string { return list })
 }
 
 // sharedPart returns a pooled map with only these keys; see keysOf.
 func sharedPart(whole map[string]string, keys []string) map[string]string {
-	var part map[string]string
-	var name strings.Builder
-	for _, key := range keysOf(whole, keys) {
-		if value, ok := whole[key]; ok {
-			if part == nil {
-				part = map[string]string{}
-			}
-			part[key] = value
-			fmt.Fprintf(&name, "%q", []string{key, value})
-		}
-	}
-	if part == nil {
-		return nil
-	}
-	return pooledMaps.get(name.String(), part)
+	return partFrom(&pooledMaps, whole, keysOf(whole, keys))
 }
 
-// keysOf returns the keys. For one that ends with a slash it has all keys of the map with that prefix,
+// sharedWhole returns a pooled map with all keys, such as the attributes of a volume. They have a pool of
+// their own, since each volume of a driver may have others.
+func sharedWhole(whole map[string]string) map[string]string {
+	return partFrom(&pooledAttributes, whole, slices.Sorted(maps.Keys(whole)))
+}
+
+func partFrom(pool *pool[map[string]string], whole map[string]string, keys []string) map[string]string {
+	name, n := make([]byte, 0, keySize), 0
+	for _, key := range keys {
+		if value, ok := whole[key]; ok {
+			name, n = appendKey(name, key, value), n+1
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return pool.get(name, func() map[string]string {
+		part := make(map[string]string, n)
+		for _, key := range keys {
+			if value, ok := whole[key]; ok {
+				part[key] = value
+			}
+		}
+		return part
+	})
+}
+
+// keysOf returns the keys. For one that ends with a slash it has all keys of the map with that prefix as well,
 // in order.
 func keysOf(whole map[string]string, keys []string) []string {
-	isPrefix := func(key string) bool { return strings.HasSuffix(key, "/") }
-	if !slices.ContainsFunc(keys, isPrefix) {
-		return keys
-	}
-	var all []string
-	for _, key := range keys {
-		if !isPrefix(key) {
-			all = append(all, key)
+	var found []string
+	for _, prefix := range keys {
+		if !strings.HasSuffix(prefix, "/") {
 			continue
 		}
-		for _, has := range slices.Sorted(maps.Keys(whole)) {
-			if strings.HasPrefix(has, key) {
-				all = append(all, has)
+		for has := range whole {
+			if strings.HasPrefix(has, prefix) {
+				found = append(found, has)
 			}
 		}
 	}
-	return all
+	if len(found) == 0 { // as of nearly all objects
+		return keys
+	}
+	slices.Sort(found)
+	return slices.Concat(keys, found)
 }
 
 // sharedAffinity returns a pooled node affinity: the volumes of a node or zone share one.
@@ -100,7 +128,8 @@ func sharedAffinity(affinity *corev1.VolumeNodeAffinity) *corev1.VolumeNodeAffin
 	if affinity == nil || affinity.Required == nil {
 		return nil
 	}
-	return pooledAffinity.get(affinity.Required.String(), affinity)
+	key := []byte(affinity.Required.String())
+	return pooledAffinity.get(key, func() *corev1.VolumeNodeAffinity { return affinity })
 }
 
 var (
@@ -115,14 +144,15 @@ func sharedText(text *string) *string {
 	if text == nil {
 		return nil
 	}
-	return pooledPointers.get(*text, text)
+	return pooledPointers.get([]byte(*text), func() *string { return text })
 }
 
 func sharedModes(modes []corev1.PersistentVolumeAccessMode) []corev1.PersistentVolumeAccessMode {
 	if len(modes) == 0 {
 		return nil
 	}
-	return pooledModes.get(fmt.Sprint(modes), modes)
+	key := appendKey(make([]byte, 0, keySize), modes...)
+	return pooledModes.get(key, func() []corev1.PersistentVolumeAccessMode { return modes })
 }
 
 func sharedMode(mode *corev1.PersistentVolumeMode) *corev1.PersistentVolumeMode {
@@ -143,7 +173,9 @@ func sharedStorage(list corev1.ResourceList) corev1.ResourceList {
 	if !ok {
 		return nil
 	}
-	return pooledStorage.get(size.String(), corev1.ResourceList{corev1.ResourceStorage: size})
+	return pooledStorage.get([]byte(size.String()), func() corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceStorage: size}
+	})
 }
 
 // sharedSource keeps only the driver of a CSI volume, and only the type of another volume.
@@ -151,7 +183,9 @@ func sharedSource(source corev1.PersistentVolumeSource) corev1.PersistentVolumeS
 	if source.CSI != nil {
 		driver := shared(source.CSI.Driver)
 		return corev1.PersistentVolumeSource{
-			CSI: pooledSources.get(driver, &corev1.CSIPersistentVolumeSource{Driver: driver}),
+			CSI: pooledSources.get([]byte(driver), func() *corev1.CSIPersistentVolumeSource {
+				return &corev1.CSIPersistentVolumeSource{Driver: driver}
+			}),
 		}
 	}
 	var kind corev1.PersistentVolumeSource

@@ -54,11 +54,9 @@ func trimClaim(claim *corev1.PersistentVolumeClaim) {
 		return
 	}
 	trimMeta(&claim.ObjectMeta, names.AnnBetaStorageClass)
-	class := claim.Spec.StorageClassName
-	if class != nil {
-		class = pooledPointers.get(*class, class)
+	claim.Spec = corev1.PersistentVolumeClaimSpec{
+		VolumeName: claim.Spec.VolumeName, StorageClassName: sharedText(claim.Spec.StorageClassName),
 	}
-	claim.Spec = corev1.PersistentVolumeClaimSpec{VolumeName: claim.Spec.VolumeName, StorageClassName: class}
 }
 
 // trimVolume keeps the provisioner, the claim, the node affinity and the fields for the deletion. Of a

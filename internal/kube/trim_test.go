@@ -155,7 +155,7 @@ func TestTrimSharesWhatObjectsHaveInCommon(t *testing.T) {
 func TestPoolIsBounded(t *testing.T) {
 	var p pool[string]
 	for i := range 3 * mostPooled {
-		if key := fmt.Sprint(i); p.get(key, key) != key {
+		if key := fmt.Sprint(i); p.get([]byte(key), func() string { return key }) != key {
 			t.Fatal("another value")
 		}
 	}
