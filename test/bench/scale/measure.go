@@ -2,12 +2,14 @@ package scale
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -47,7 +49,7 @@ func (b *bench) measure(ctx context.Context, one runner.Contender, at string) (f
 	if f.Requests, err = b.countStart(ctx, one, o); err != nil {
 		return f, fmt.Errorf("start through the proxy: %w", err)
 	}
-	running, began, err := b.start(ctx, one, o)
+	running, began, err := b.start(ctx, one, o, func(running *runner.Running) error { return b.profileStart(ctx, running, at) })
 	if err != nil {
 		return f, fmt.Errorf("start: %w", err)
 	}
@@ -81,8 +83,10 @@ func (b *bench) measure(ctx context.Context, one runner.Contender, at string) (f
 type started struct{ claim, attachment time.Duration }
 
 // start starts the programs beside a claim and a pod that wait, and returns when both are served. The
-// objects are gone again then.
-func (b *bench) start(ctx context.Context, one runner.Contender, o *observer) (*runner.Running, started, error) {
+// objects are gone again then. beside runs meanwhile; nil for nothing.
+func (b *bench) start(
+	ctx context.Context, one runner.Contender, o *observer, beside func(*runner.Running) error,
+) (*runner.Running, started, error) {
 	var s started
 	if err := b.forgetLeases(ctx); err != nil {
 		return nil, s, err
@@ -96,7 +100,12 @@ func (b *bench) start(ctx context.Context, one runner.Contender, o *observer) (*
 	if err != nil {
 		return nil, s, err
 	}
-	if s.claim, s.attachment, err = b.served(ctx, o, began, first); err != nil {
+	var group errgroup.Group
+	if beside != nil {
+		group.Go(func() error { return beside(running) })
+	}
+	s.claim, s.attachment, err = b.served(ctx, o, began, first)
+	if err = errors.Join(err, group.Wait()); err != nil {
 		running.Kill()
 	}
 	return running, s, err
@@ -142,7 +151,7 @@ func (b *bench) countStart(ctx context.Context, one runner.Contender, o *observe
 	for i := range one.Programs {
 		one.Programs[i].Account = accountWire
 	}
-	running, _, err := b.start(ctx, one, o)
+	running, _, err := b.start(ctx, one, o, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -201,6 +210,21 @@ func (b *bench) measureBursts(ctx context.Context, o *observer, running *runner.
 		return err
 	}
 	return <-taken
+}
+
+// profileStart saves profiles of the processor time of the start.
+func (b *bench) profileStart(ctx context.Context, running *runner.Running, at string) error {
+	const page = "/debug/pprof/profile?seconds=20"
+	var err error
+	for range 100 { // the page is not there at once
+		if err = b.profile(ctx, running, at, "start", page); err == nil {
+			return nil
+		}
+		if err := runner.Pause(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // profile saves a profile of each of Purser's programs.
