@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"encoding/pem"
 	"fmt"
+	"io"
+	"log"
 	"maps"
 	"mime"
 	"net/http"
@@ -56,6 +58,7 @@ func newWire(api *rest.Config) (*wire, error) {
 	proxy := &httputil.ReverseProxy{
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport: transport, FlushInterval: -1, // each event of a watch at once
+		ErrorLog: log.New(io.Discard, "", 0), // of watches that end with their programs
 	}
 	w.server = httptest.NewUnstartedServer(http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
 		counted := &countingWriter{ResponseWriter: to, wire: w, request: requestOf(r)}
