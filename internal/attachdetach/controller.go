@@ -63,7 +63,8 @@ type Controller struct {
 // New returns the controller without starting anything.
 func New(cfg Config) *Controller {
 	c := &Controller{
-		Config: cfg, read: kube.WithoutCopies(cfg.Cached), identity: string(uuid.NewUUID()), teller: reconcile.NewTeller(cfg.Events, cfg.Clock),
+		Config: cfg, read: kube.WithoutCopies(cfg.Cached), identity: string(uuid.NewUUID()),
+		teller: reconcile.NewTeller(cfg.Events, cfg.Clock),
 	}
 	c.status, c.measures = newNodeStatus(c), newMeasures()
 	if c.Metrics != nil {

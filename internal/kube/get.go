@@ -21,9 +21,9 @@ func Get[T client.Object](ctx context.Context, from client.Reader, key client.Ob
 	return into, nil
 }
 
-// WithoutCopies returns a reader whose objects share memory with the informer cache, for a caller that changes
-// only deep copies. Most of what a gather reads is thrown away by its decision, and a copy of each object would
-// be most of the memory that it allocates.
+// WithoutCopies returns a reader whose objects share memory with the informer cache, for a caller
+// that changes only deep copies. A copy of each object would be most of the memory that a gather
+// allocates.
 func WithoutCopies(from client.Reader) client.Reader { return withoutCopies{from} }
 
 type withoutCopies struct{ from client.Reader }

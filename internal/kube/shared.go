@@ -32,8 +32,8 @@ type pool[V any] struct {
 	have map[string]V
 }
 
-// get returns the pooled value for the key. A value that is not pooled yet is made, and is the pooled one from
-// then on. A full pool is emptied, which does not affect values in use.
+// get returns the pooled value for the key. A value that is not pooled yet is made, and is the
+// pooled one from then on. A full pool is emptied, which does not affect values in use.
 func (p *pool[V]) get(key []byte, value func() V) V {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,8 +102,8 @@ func partFrom(pool *pool[map[string]string], whole map[string]string, keys []str
 	})
 }
 
-// keysOf returns the keys. For one that ends with a slash it has all keys of the map with that prefix as well,
-// in order.
+// keysOf returns the keys. For one that ends with a slash it has all keys of the map with that
+// prefix as well, in order.
 func keysOf(whole map[string]string, keys []string) []string {
 	var found []string
 	for _, prefix := range keys {

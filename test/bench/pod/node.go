@@ -146,8 +146,8 @@ func (n *node) stop() (err error) {
 	return err
 }
 
-// newPod returns a pod that waits until it is told to end, also on a node that is not ready for want of a
-// network plugin.
+// newPod returns a pod that runs until it is deleted, also on a node that is not ready for want of a network
+// plugin.
 func newPod(name types.NamespacedName) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name},
