@@ -19,7 +19,8 @@ type Lease struct{ Duration, Renew, Retry time.Duration }
 func (l Lease) flags() []string {
 	return []string{
 		"--leader-election", "--leader-election-namespace=" + process.SystemNamespace,
-		"--leader-election-lease-duration=" + l.Duration.String(), "--leader-election-renew-deadline=" + l.Renew.String(),
+		"--leader-election-lease-duration=" + l.Duration.String(),
+		"--leader-election-renew-deadline=" + l.Renew.String(),
 		"--leader-election-retry-period=" + l.Retry.String(),
 	}
 }
@@ -38,14 +39,16 @@ func Contenders(account string, lease Lease) []runner.Contender {
 	unlimited := []string{"--kube-api-qps=10000", "--kube-api-burst=20000"}
 	sidecar := func(name string) runner.Program {
 		return runner.Program{
-			Name: name, Args: slices.Concat([]string{workers}, lease.flags(), unlimited), Account: account, Socket: true,
-			Env: []string{"NAMESPACE=" + process.SystemNamespace, "POD_NAMESPACE=" + process.SystemNamespace},
+			Name: name, Args: slices.Concat([]string{workers}, lease.flags(), unlimited), Account: account,
+			Socket: true,
+			Env:    []string{"NAMESPACE=" + process.SystemNamespace, "POD_NAMESPACE=" + process.SystemNamespace},
 		}
 	}
 	manager := runner.Program{Name: string(cluster.ControllerManager), Account: account, Args: append([]string{
 		"--secure-port=0", "--controllers=" + strings.Join(append(cluster.VolumeControllers(), attachDetach), ","),
 		"--leader-elect-resource-namespace=" + process.SystemNamespace,
-		"--leader-elect-lease-duration=" + lease.Duration.String(), "--leader-elect-renew-deadline=" + lease.Renew.String(),
+		"--leader-elect-lease-duration=" + lease.Duration.String(),
+		"--leader-elect-renew-deadline=" + lease.Renew.String(),
 		"--leader-elect-retry-period=" + lease.Retry.String(),
 	}, unlimited...)}
 	return []runner.Contender{

@@ -56,7 +56,9 @@ func Workload() runner.Workload {
 		Driver:  func() scripted.Server { return newDriver() },
 		Prepare: b.prepare, Play: b.play,
 		Contenders: func() []runner.Contender {
-			return planes.Contenders(account, planes.Lease{Duration: 15 * time.Second, Renew: 10 * time.Second, Retry: time.Second})
+			return planes.Contenders(account, planes.Lease{
+				Duration: 15 * time.Second, Renew: 10 * time.Second, Retry: time.Second,
+			})
 		},
 	}
 }
@@ -72,7 +74,8 @@ func (b *bench) prepare(ctx context.Context, r *runner.Run) error {
 				ObjectMeta: metav1.ObjectMeta{Name: className}, Provisioner: driverName, VolumeBindingMode: &immediate,
 			},
 			&storagev1.CSIDriver{
-				ObjectMeta: metav1.ObjectMeta{Name: driverName}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(true)},
+				ObjectMeta: metav1.ObjectMeta{Name: driverName},
+				Spec:       storagev1.CSIDriverSpec{AttachRequired: new(true)},
 			}),
 		b.observe(ctx),
 	)
@@ -158,7 +161,9 @@ func (b *bench) startOne(ctx context.Context, hasClaim, isNew bool) (took time.D
 		return 0, err
 	}
 	if err := await(ctx, &b.running, pod.Name); err != nil {
-		return 0, fmt.Errorf("the pod does not run; the log of the kubelet is %s: %w", filepath.Join(b.Dir, "kubelet.log"), err)
+		return 0, fmt.Errorf(
+			"the pod does not run; the log of the kubelet is %s: %w", filepath.Join(b.Dir, "kubelet.log"), err,
+		)
 	}
 	at, _ := b.running.At(pod.Name)
 	if err := b.API.Delete(ctx, pod, client.GracePeriodSeconds(0)); err != nil {

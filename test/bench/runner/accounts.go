@@ -66,8 +66,9 @@ func (r *Run) Bound(ctx context.Context, account string, clusterRoles, roles []s
 	}
 	for _, role := range roles {
 		objects = append(objects, &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: "bench-" + account + "-" + role}, Subjects: subjects,
-			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role},
+			ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: "bench-" + account + "-" + role},
+			Subjects:   subjects,
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role},
 		})
 	}
 	if err := r.Create(ctx, objects...); err != nil {

@@ -106,7 +106,8 @@ func (s Spent) CPU() (all time.Duration) {
 func (s Spent) PerVolume(n, requests int, took time.Duration) string {
 	each := func(d time.Duration) string { return Short(d / time.Duration(n)) }
 	all := s.CPU() + s.APIServer + s.Etcd
-	return fmt.Sprintf("  processor time a volume            programs %s, API server %s, etcd %s: together %.1f processors\n",
+	return fmt.Sprintf("  processor time a volume            programs %s, API server %s, etcd %s: together %.1f "+
+		"processors\n",
 		each(s.CPU()), each(s.APIServer), each(s.Etcd), all.Seconds()/took.Seconds()) +
 		fmt.Sprintf("  requests of all                    %.2f a volume, %s of the API server each\n",
 			float64(requests)/float64(n), Short(s.APIServer/time.Duration(requests)))

@@ -68,7 +68,10 @@ func (f *filler) fill(ctx context.Context) error {
 		do   func(context.Context, client.Client, int) error
 	}{
 		{"namespaces", (max(f.Pairs, f.Pods) + perNamespace - 1) / perNamespace, f.namespace},
-		{"nodes", f.Nodes, func(ctx context.Context, api client.Client, i int) error { return f.node(ctx, api, i, perNode) }},
+		{
+			"nodes", f.Nodes,
+			func(ctx context.Context, api client.Client, i int) error { return f.node(ctx, api, i, perNode) },
+		},
 		{"claims and volumes", f.Pairs, f.pair},
 		{"pods", f.Pods, f.pod},
 	} {

@@ -190,7 +190,9 @@ func median(all []burst) burst {
 		}
 	}
 	return burst{
-		Bind: pick(func(b burst) operation { return b.Bind }), Attach: pick(func(b burst) operation { return b.Attach }),
-		Detach: pick(func(b burst) operation { return b.Detach }), Delete: pick(func(b burst) operation { return b.Delete }),
+		Bind:   pick(func(b burst) operation { return b.Bind }),
+		Attach: pick(func(b burst) operation { return b.Attach }),
+		Detach: pick(func(b burst) operation { return b.Detach }),
+		Delete: pick(func(b burst) operation { return b.Delete }),
 	}
 }

@@ -49,7 +49,9 @@ func (b *bench) measure(ctx context.Context, one runner.Contender, at string) (f
 	if f.Requests, err = b.countStart(ctx, one, o); err != nil {
 		return f, fmt.Errorf("start through the proxy: %w", err)
 	}
-	running, began, err := b.start(ctx, one, o, func(running *runner.Running) error { return b.profileStart(ctx, running, at) })
+	running, began, err := b.start(
+		ctx, one, o, func(running *runner.Running) error { return b.profileStart(ctx, running, at) },
+	)
 	if err != nil {
 		return f, fmt.Errorf("start: %w", err)
 	}

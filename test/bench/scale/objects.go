@@ -38,8 +38,10 @@ func newNode(name string, handles ...string) *corev1.Node {
 	}
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:        name,
-			Labels:      map[string]string{corev1.LabelHostname: name, corev1.LabelTopologyZone: "a", corev1.LabelOSStable: "linux"},
+			Name: name,
+			Labels: map[string]string{
+				corev1.LabelHostname: name, corev1.LabelTopologyZone: "a", corev1.LabelOSStable: "linux",
+			},
 			Annotations: map[string]string{names.AnnManagedAttach: "true"},
 		},
 		Status: corev1.NodeStatus{
@@ -87,7 +89,8 @@ func newVolume(claim *corev1.PersistentVolumeClaim, handle string, attached bool
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "pvc-" + string(claim.UID), Finalizers: []string{names.FinalizerVolume},
 			Annotations: map[string]string{
-				names.AnnProvisionedBy: driverName, names.AnnDeletionSecretName: "", names.AnnDeletionSecretNamespace: "",
+				names.AnnProvisionedBy: driverName, names.AnnDeletionSecretName: "",
+				names.AnnDeletionSecretNamespace: "",
 			},
 		},
 		Spec: corev1.PersistentVolumeSpec{
@@ -99,7 +102,9 @@ func newVolume(claim *corev1.PersistentVolumeClaim, handle string, attached bool
 			},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
 				Driver: driverName, VolumeHandle: handle,
-				VolumeAttributes: map[string]string{names.AttributeProvisionerIdentity: "1767225600000-1234-" + driverName},
+				VolumeAttributes: map[string]string{
+					names.AttributeProvisionerIdentity: "1767225600000-1234-" + driverName,
+				},
 			}},
 		},
 	}
@@ -136,7 +141,8 @@ func newAttachment(volume, handle, node string) *storagev1.VolumeAttachment {
 			Annotations: map[string]string{names.AnnAttachedNodeID: node, names.AnnVolumeHandle: handle},
 		},
 		Spec: storagev1.VolumeAttachmentSpec{
-			Attacher: driverName, NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume},
+			Attacher: driverName, NodeName: node,
+			Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume},
 		},
 	}
 }
@@ -145,14 +151,18 @@ func newAttachment(volume, handle, node string) *storagev1.VolumeAttachment {
 func newPod(name types.NamespacedName, node, claim string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: name.Namespace, Name: name.Name, Labels: map[string]string{"app": "scale", "instance": name.Name},
+			Namespace: name.Namespace, Name: name.Name,
+			Labels: map[string]string{"app": "scale", "instance": name.Name},
 		},
 		Spec: corev1.PodSpec{
 			NodeName: node, AutomountServiceAccountToken: new(false),
 			Containers: []corev1.Container{{
-				Name: "main", Image: "registry.example/team/image-00:v1.2.3", Args: []string{"--config=/etc/config", "--v=2"},
-				Env:       []corev1.EnvVar{{Name: "POD_NAME", Value: name.Name}, {Name: "LOG_LEVEL", Value: "info"}},
-				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}},
+				Name: "main", Image: "registry.example/team/image-00:v1.2.3",
+				Args: []string{"--config=/etc/config", "--v=2"},
+				Env:  []corev1.EnvVar{{Name: "POD_NAME", Value: name.Name}, {Name: "LOG_LEVEL", Value: "info"}},
+				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+					corev1.ResourceCPU: resource.MustParse("100m"),
+				}},
 			}},
 		},
 	}
@@ -171,8 +181,9 @@ func runningStatus() corev1.PodStatus {
 	status := corev1.PodStatus{
 		Phase: corev1.PodRunning, StartTime: &now, HostIP: "192.0.2.1", PodIP: "198.51.100.1",
 		ContainerStatuses: []corev1.ContainerStatus{{
-			Name: "main", Ready: true, Image: "registry.example/team/image-00:v1.2.3", ImageID: "registry.example/team/image-00@sha256:0",
-			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
+			Name: "main", Ready: true, Image: "registry.example/team/image-00:v1.2.3",
+			ImageID: "registry.example/team/image-00@sha256:0",
+			State:   corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
 		}},
 	}
 	for _, kind := range []corev1.PodConditionType{

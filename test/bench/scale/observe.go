@@ -36,7 +36,9 @@ type observer struct {
 
 // observe watches until ctx ends, on connections of its own.
 func observe(ctx context.Context, r *runner.Run) (*observer, error) {
-	api, err := client.NewWithWatch(kube.DedicatedTransport(r.Cluster.RESTConfig()), client.Options{Scheme: r.API.Scheme()})
+	api, err := client.NewWithWatch(
+		kube.DedicatedTransport(r.Cluster.RESTConfig()), client.Options{Scheme: r.API.Scheme()},
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -95,8 +95,14 @@ func rows() []row {
 			row{o.name + ", p99, ms", "%.0f", func(f figures) float64 { return milliseconds(o.of(f.Burst).P99) }})
 	}
 	all = append(all,
-		row{"processor time a claim, programs, ms", "%.2f", func(f figures) float64 { return milliseconds(f.CPU.Programs) }},
-		row{"processor time a claim, API server, ms", "%.2f", func(f figures) float64 { return milliseconds(f.CPU.APIServer) }})
+		row{
+			"processor time a claim, programs, ms", "%.2f",
+			func(f figures) float64 { return milliseconds(f.CPU.Programs) },
+		},
+		row{
+			"processor time a claim, API server, ms", "%.2f",
+			func(f figures) float64 { return milliseconds(f.CPU.APIServer) },
+		})
 	for i, how := range []string{"killed", "told to end"} {
 		of := func(pick func(change) time.Duration) func(figures) float64 {
 			return func(f figures) float64 { return seconds(pick(f.Changes[i])) }
@@ -143,7 +149,9 @@ func (r results) String() string {
 	header(&out, "servers")
 	tableLine(&out, "writes of a bare client, 1/s", "%.0f", empty.BareWrites, full.BareWrites)
 	for _, name := range []string{"kube-apiserver", "etcd"} {
-		tableLine(&out, name+", memory at most, MB", "%.0f", megabytes(empty.Servers[name]), megabytes(full.Servers[name]))
+		tableLine(
+			&out, name+", memory at most, MB", "%.0f", megabytes(empty.Servers[name]), megabytes(full.Servers[name]),
+		)
 	}
 	for i, f := range empty.Figures {
 		header(&out, f.Contender)

@@ -21,5 +21,7 @@ func (s size) scaled(part float64) size {
 }
 
 func (s size) String() string {
-	return fmt.Sprintf("%d claims and volumes, %d nodes, %d attachments, %d pods", s.Pairs, s.Nodes, s.Attachments, s.Pods)
+	return fmt.Sprintf(
+		"%d claims and volumes, %d nodes, %d attachments, %d pods", s.Pairs, s.Nodes, s.Attachments, s.Pods,
+	)
 }

@@ -64,7 +64,9 @@ func (b *bench) flags(set *flag.FlagSet) {
 	set.DurationVar(&b.settle, "settle", 70*time.Second,
 		"time from the first served claim until the memory counts as settled; unused memory is returned once a minute")
 	set.StringVar(&b.json, "json", "", "`file` for the results as JSON")
-	set.StringVar(&b.profiles, "profiles", "", "`folder` for profiles of Purser's processor time and heap, for go tool pprof")
+	set.StringVar(
+		&b.profiles, "profiles", "", "`folder` for profiles of Purser's processor time and heap, for go tool pprof",
+	)
 }
 
 func (b *bench) check(runner.Options) error {
@@ -72,8 +74,8 @@ func (b *bench) check(runner.Options) error {
 		b.scale = 1
 	}
 	if b.scale <= 0 || b.claims < 1 || b.attachments < 1 || b.attachments > b.claims || b.bursts < 1 {
-		return fmt.Errorf("-scale=%v -claims=%d -attachments=%d -bursts=%d: all must be above 0, and no more attachments "+
-			"than claims", b.scale, b.claims, b.attachments, b.bursts)
+		return fmt.Errorf("-scale=%v -claims=%d -attachments=%d -bursts=%d: all must be above 0, and no more "+
+			"attachments than claims", b.scale, b.claims, b.attachments, b.bursts)
 	}
 	if b.profiles != "" {
 		if is, err := os.Stat(b.profiles); err != nil || !is.IsDir() {
