@@ -210,7 +210,8 @@ func (r Reader) source(
 	ctx context.Context, s provision.Snapshot, what string,
 ) (state source.State, isShared bool, err error) {
 	ref := source.Of(s.Claim)
-	if r.Snapshots != nil && what == provision.ReadSource && ref.IsSnapshot() && !source.NeedsGrant(s.Claim, ref) {
+	if r.Snapshots != nil && what == provision.ReadSource && ref.IsSnapshot() &&
+		ref.Namespace == s.Claim.Namespace {
 		state, err = sources.Read(ctx, r.Snapshots, ref)
 		state.Cached = true
 		return state, false, err

@@ -50,7 +50,7 @@ func (c *Controller) Protect(ctx context.Context, a provision.ProtectSource, cla
 // object is read. The caller has locked the source.
 func (c *Controller) protect(ctx context.Context, s source.State) (source.State, error) {
 	if s.Ref.IsSnapshot() && !source.IsProtected(s.Object(), s.Ref) {
-		now, err := c.add(ctx, s.With(s.Object().DeepCopyObject().(client.Object)))
+		now, err := c.add(ctx, s.With(objectOf(s).DeepCopyObject().(client.Object)))
 		if !apierrors.IsConflict(err) {
 			return now, err
 		}
@@ -65,9 +65,12 @@ func (c *Controller) protect(ctx context.Context, s source.State) (source.State,
 	return s, err
 }
 
+// objectOf returns the object of a source as a client takes it, which is a claim or a VolumeSnapshot.
+func objectOf(s source.State) client.Object { return s.Object().(client.Object) }
+
 // add makes one attempt on the source, whose object it changes.
 func (c *Controller) add(ctx context.Context, s source.State) (source.State, error) {
-	object := s.Object()
+	object := objectOf(s)
 	if !controllerutil.AddFinalizer(object, s.Ref.Finalizer()) {
 		return s, nil
 	}
@@ -127,7 +130,7 @@ func (c *Controller) unprotect(ctx context.Context, h source.Held) (source.Verdi
 		h = now // the user may have deleted the VolumeSnapshot while the journal was written
 	}
 	c.setProtected(h.Ref, source.State{})
-	err := c.remove(ctx, h.Ref, h.Object().DeepCopyObject().(client.Object))
+	err := c.remove(ctx, h.Ref, objectOf(h.State).DeepCopyObject().(client.Object))
 	if apierrors.IsConflict(err) {
 		err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 			object, err := c.read(ctx, h.State)

@@ -4,7 +4,6 @@ import (
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/purser-csi/purser/internal/objects"
 )
@@ -33,7 +32,7 @@ type Unread struct {
 }
 
 // Object returns the object that gets the finalizer; an empty one when it does not exist.
-func (s State) Object() Object {
+func (s State) Object() metav1.Object {
 	switch {
 	case s.Claim != nil:
 		return s.Claim
@@ -43,14 +42,8 @@ func (s State) Object() Object {
 	return &corev1.PersistentVolumeClaim{}
 }
 
-// Object is a claim or a VolumeSnapshot.
-type Object interface {
-	metav1.Object
-	runtime.Object
-}
-
 // With returns the source with another version of its object, as the API server has it.
-func (s State) With(object Object) State {
+func (s State) With(object metav1.Object) State {
 	s.Cached = false
 	switch o := object.(type) {
 	case *corev1.PersistentVolumeClaim:
