@@ -27,7 +27,7 @@ type turn struct {
 const patience = 3 * time.Minute
 
 func (b *bench) play(ctx context.Context, _ *runner.Run) error {
-	if err := b.Turns(ctx, runner.Part{Name: "operations", Measure: b.measure}); err != nil || b.sizes.pairs == 0 {
+	if err := b.Turns(ctx, runner.Part{Name: "operations", Measure: b.measure}); err != nil || b.sizes.pairs == 0 || !b.selects(rowMemory) {
 		return err
 	}
 	return b.memory(ctx)

@@ -17,13 +17,21 @@ type kept struct {
 	Full      float64 `json:"full"`    // resident, with -pairs bound claims and volumes
 	PerPair   float64 `json:"perPair"` // of the anonymous part, for a claim and its volume
 	HeapPair  float64 `json:"heap"`    // of the live heap; 0 for programs that do not show it
+	// Heaps is HeapPair by the account of the program.
+	Heaps map[string]float64 `json:"heaps,omitempty"`
 }
 
-// calm is the time that a program has for its first list.
-const calm = 6 * time.Second
+const (
+	calm    = 3 * time.Second // a program that uses less than calmUse meanwhile has no work left
+	calmUse = 60 * time.Millisecond
+	longest = 20 * time.Second // that is waited for it
+)
 
 // footprint is the memory of all programs of a contender.
-type footprint struct{ resident, anonymous, live float64 }
+type footprint struct {
+	resident, anonymous float64
+	live                map[string]float64 // heap by account
+}
 
 // memory measures each contender without volumes and with many.
 func (b *bench) memory(ctx context.Context) error {
@@ -54,10 +62,15 @@ func (b *bench) memory(ctx context.Context) error {
 			return fmt.Errorf("memory of %s with %d volumes: %w", one.Name, b.sizes.pairs, err)
 		}
 		n := float64(b.sizes.pairs)
-		b.kept = append(b.kept, kept{
+		k := kept{
 			Contender: one.Short, Empty: empty[i].resident, Full: full.resident,
-			PerPair: (full.anonymous - empty[i].anonymous) / n, HeapPair: (full.live - empty[i].live) / n,
-		})
+			PerPair: (full.anonymous - empty[i].anonymous) / n, Heaps: map[string]float64{},
+		}
+		for account, live := range full.live {
+			k.Heaps[account] = (live - empty[i].live[account]) / n
+			k.HeapPair += k.Heaps[account]
+		}
+		b.kept = append(b.kept, k)
 	}
 	return nil
 }
@@ -70,10 +83,11 @@ func (b *bench) footprint(ctx context.Context, one runner.Contender) (f footprin
 		return f, err
 	}
 	defer running.Kill()
-	if err := runner.Pause(ctx, calm); err != nil {
+	if err := b.calm(ctx, running); err != nil {
 		return f, err
 	}
-	for _, p := range running.Processes {
+	f.live = map[string]float64{}
+	for i, p := range running.Processes {
 		used, err := runner.UsageOf(p.Pid())
 		if err != nil {
 			return f, err
@@ -90,7 +104,28 @@ func (b *bench) footprint(ctx context.Context, one runner.Contender) (f footprin
 		if err != nil {
 			return f, err
 		}
-		f.live += live[0]
+		f.live[one.Programs[i].Account] = live[0]
 	}
 	return f, nil
+}
+
+// calm returns when the programs have filled their caches and looked at each object.
+func (b *bench) calm(ctx context.Context, running *runner.Running) error {
+	for began := time.Now(); time.Since(began) < longest; {
+		before, err := b.Spent(running.Processes)
+		if err != nil {
+			return err
+		}
+		if err := runner.Pause(ctx, calm); err != nil {
+			return err
+		}
+		after, err := b.Spent(running.Processes)
+		if err != nil {
+			return err
+		}
+		if after.Since(before).CPU() < calmUse*time.Duration(len(running.Processes)) {
+			return nil
+		}
+	}
+	return nil
 }

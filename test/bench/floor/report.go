@@ -210,13 +210,23 @@ func (t table) notes() (all []string) {
 		if l.Contender != ourSeparate && l.Contender != ourTogether || l.Writes <= aimWrites*l.Floor && l.Reads == 0 {
 			continue
 		}
-		var kinds []string
-		for _, kind := range slices.Sorted(maps.Keys(l.Kinds)) {
-			kinds = append(kinds, fmt.Sprintf("%s %.2f", kind, l.Kinds[kind]))
+		all = append(all, fmt.Sprintf("Requests of %s, %s: %s.", l.Row, l.Contender, listed(l.Kinds, "%.2f", 1)))
+	}
+	for _, k := range t.Memory {
+		if len(k.Heaps) > 0 {
+			all = append(all, fmt.Sprintf("Live heap of a pair in kB, %s: %s.", k.Contender, listed(k.Heaps, "%.1f", 1024)))
 		}
-		all = append(all, fmt.Sprintf("Requests of %s, %s: %s.", l.Row, l.Contender, strings.Join(kinds, ", ")))
 	}
 	return all
+}
+
+// listed prints the numbers by name, each divided by unit.
+func listed(numbers map[string]float64, format string, unit float64) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(numbers)) {
+		all = append(all, name+" "+fmt.Sprintf(format, numbers[name]/unit))
+	}
+	return strings.Join(all, ", ")
 }
 
 // pageWidth is that of paragraphs.

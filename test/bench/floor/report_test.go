@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write the golden files")
 
 // measured is a run of two rows: provision in two rounds, attach in one.
 func measured() *bench {
-	b := &bench{kept: []kept{{Contender: ourTogether, Empty: 40 << 20, Full: 50 << 20, PerPair: 3000, HeapPair: 2000}}}
+	b := &bench{kept: []kept{{Contender: ourTogether, Empty: 40 << 20, Full: 50 << 20, PerPair: 3000, HeapPair: 2048, Heaps: map[string]float64{accountPlane: 2048}}}}
 	b.sizes.volumes, b.sizes.idle, b.sizes.nodes, b.sizes.workers = 100, 2, 10, 32
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 	round := func(n int, rate float64, idle int) figure {

@@ -61,7 +61,7 @@ const (
 
 func (b *bench) flags(set *flag.FlagSet) {
 	set.StringVar(&b.rows, "rows", "", "`names` of the rows, separated by commas; empty for all: "+strings.Join(allRows(), ", "))
-	set.IntVar(&b.sizes.volumes, "volumes", 150, "volumes at once in each burst")
+	set.IntVar(&b.sizes.volumes, "volumes", 100, "volumes at once in each burst")
 	set.IntVar(&b.sizes.idle, "idle", 5, "single operations before each burst, one after the other")
 	set.IntVar(&b.sizes.nodes, "nodes", 10, "virtual nodes that volumes are attached to")
 	set.IntVar(&b.sizes.workers, "workers", 32,
@@ -78,8 +78,11 @@ func allRows() (all []string) {
 	for _, o := range operations() {
 		all = append(all, o.name)
 	}
-	return all
+	return append(all, rowMemory)
 }
+
+// rowMemory is the table of memory.
+const rowMemory = "memory"
 
 func (b *bench) check(runner.Options) error {
 	var mistakes []error
