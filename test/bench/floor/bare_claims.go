@@ -49,7 +49,8 @@ func (b *bare) newVolume(claim *corev1.PersistentVolumeClaim) *corev1.Persistent
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "pvc-" + string(claim.UID), Finalizers: []string{names.FinalizerVolume},
 			Annotations: map[string]string{
-				names.AnnProvisionedBy: driverName, names.AnnDeletionSecretName: "", names.AnnDeletionSecretNamespace: "",
+				names.AnnProvisionedBy: driverName, names.AnnDeletionSecretName: "",
+				names.AnnDeletionSecretNamespace: "",
 			},
 		},
 		Spec: corev1.PersistentVolumeSpec{

@@ -61,8 +61,9 @@ func newContent(s *snapshotv1.VolumeSnapshot, pv *corev1.PersistentVolume) *snap
 		},
 		Spec: snapshotv1.VolumeSnapshotContentSpec{
 			Driver: driverName, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete,
-			VolumeSnapshotClassName: s.Spec.VolumeSnapshotClassName, SourceVolumeMode: new(corev1.PersistentVolumeFilesystem),
-			Source: snapshotv1.VolumeSnapshotContentSource{VolumeHandle: &pv.Spec.CSI.VolumeHandle},
+			VolumeSnapshotClassName: s.Spec.VolumeSnapshotClassName,
+			SourceVolumeMode:        new(corev1.PersistentVolumeFilesystem),
+			Source:                  snapshotv1.VolumeSnapshotContentSource{VolumeHandle: &pv.Spec.CSI.VolumeHandle},
 			VolumeSnapshotRef: corev1.ObjectReference{
 				Kind: "VolumeSnapshot", APIVersion: snapshotv1.SchemeGroupVersion.String(),
 				Namespace: s.Namespace, Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion,

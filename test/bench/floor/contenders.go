@@ -69,7 +69,8 @@ func (b *bench) contenders() []runner.Contender {
 	workers := fmt.Sprintf("--workers=%d", b.sizes.workers)
 	ours := func(account string, socket bool, args ...string) runner.Program {
 		return runner.Program{
-			Name: "purser", Args: append(args, "--enable-pprof"), Account: account, Socket: socket, HTTP: true, Ready: true,
+			Name: "purser", Args: append(args, "--enable-pprof"), Account: account, Socket: socket, HTTP: true,
+			Ready: true,
 		}
 	}
 	sidecar := func(name, account string, socket bool, args ...string) runner.Program {
@@ -91,7 +92,8 @@ func (b *bench) contenders() []runner.Contender {
 		{Short: stock, Name: "stock, limits lifted", Programs: []runner.Program{
 			{
 				Name: "kube-controller-manager", Account: accountStock, Args: []string{
-					"--leader-elect=false", "--secure-port=0", "--kube-api-qps=10000", "--kube-api-burst=20000", "--controllers=" + strings.Join(stockControllers(), ","),
+					"--leader-elect=false", "--secure-port=0", "--kube-api-qps=10000", "--kube-api-burst=20000",
+					"--controllers=" + strings.Join(stockControllers(), ","),
 				},
 			},
 			sidecar(stockProvisioner, accountProvisioner, true, threads),

@@ -101,7 +101,8 @@ const (
 // table sums up the rounds.
 func (b *bench) table() table {
 	t := table{
-		Volumes: b.sizes.volumes, Nodes: b.sizes.nodes, Workers: b.sizes.workers, Idle: b.sizes.idle, Cores: runtime.NumCPU(),
+		Volumes: b.sizes.volumes, Nodes: b.sizes.nodes, Workers: b.sizes.workers, Idle: b.sizes.idle,
+		Cores:   runtime.NumCPU(),
 		Durable: !b.volatile, Memory: b.kept,
 	}
 	var writes []time.Duration

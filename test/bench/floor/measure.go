@@ -27,7 +27,8 @@ type turn struct {
 const patience = 3 * time.Minute
 
 func (b *bench) play(ctx context.Context, _ *runner.Run) error {
-	if err := b.Turns(ctx, runner.Part{Name: "operations", Measure: b.measure}); err != nil || b.sizes.pairs == 0 || !b.selects(rowMemory) {
+	if err := b.Turns(ctx, runner.Part{Name: "operations", Measure: b.measure}); err != nil || b.sizes.pairs == 0 ||
+		!b.selects(rowMemory) {
 		return err
 	}
 	return b.memory(ctx)
@@ -244,7 +245,9 @@ func (t *turn) isOwn(r audit.Request) bool {
 	if t.bare != nil {
 		return r.User == runner.User(accountBare)
 	}
-	return slices.ContainsFunc(t.running.Programs, func(p runner.Program) bool { return r.User == runner.User(p.Account) })
+	return slices.ContainsFunc(
+		t.running.Programs, func(p runner.Program) bool { return r.User == runner.User(p.Account) },
+	)
 }
 
 // single measures one operation in a cluster without other work, from the response to the user's

@@ -51,11 +51,12 @@ type operation struct {
 func operations() []operation {
 	return []operation{
 		{
-			name: opProvision, id: "FL-10", upstream: stockProvisioner, ask: (*turn).askProvision, write: (*bare).provision,
+			name: opProvision, id: "FL-10", upstream: stockProvisioner, ask: (*turn).askProvision,
+			write:  (*bare).provision,
 			floors: [2]need{{Writes: 5, Depth: 5}, {Writes: 4, Depth: 4}},
-			how: "A user creates a claim of a class with the binding mode Immediate; it ends when the claim is Bound. " +
-				"The depth has the write of the journal before CreateVolume, which the floor of the writes has not: a " +
-				"burst shares it (column journal).",
+			how: "A user creates a claim of a class with the binding mode Immediate; it ends when the claim is " +
+				"Bound. The depth has the write of the journal before CreateVolume, which the floor of the writes " +
+				"has not: a burst shares it (column journal).",
 		},
 		{
 			name: opDelete, id: "FL-12", upstream: stockProvisioner, ask: (*turn).askDelete, write: (*bare).remove,
@@ -72,24 +73,26 @@ func operations() []operation {
 		{
 			name: opModify, id: "FL-17", upstream: stockResizer, ask: (*turn).askModify, write: (*bare).modify,
 			floors: [2]need{{Writes: 3, Depth: 3}, {Writes: 3, Depth: 3}},
-			how: "A user sets a VolumeAttributesClass on a bound claim; it ends when the claim's status has the class " +
-				"as the current one.",
+			how: "A user sets a VolumeAttributesClass on a bound claim; it ends when the claim's status has the " +
+				"class as the current one.",
 		},
 		{
 			name: opAttach, id: "FL-14", upstream: stockAttacher, ask: (*turn).askAttach, write: (*bare).attach,
 			floors: [2]need{{Writes: 5, Batched: 1, Depth: 5}, {Writes: 3, Batched: 1, Depth: 3}},
 			how: "A pod with the claim is created, bound to a node; it ends when the status of the node has the " +
-				"volume. It is the first attach of each volume, which in processes of their own has the finalizer of the " +
-				"PersistentVolume. One write is the condition Unused of the claim (FL-20), beside the path.",
+				"volume. It is the first attach of each volume, which in processes of their own has the finalizer of " +
+				"the PersistentVolume. One write is the condition Unused of the claim (FL-20), beside the path.",
 		},
 		{
 			name: opDetach, id: "FL-15", upstream: stockAttacher, ask: (*turn).askDetach, write: (*bare).detach,
 			floors: [2]need{{Writes: 3, Batched: 1, Depth: 3}, {Writes: 3, Batched: 1, Depth: 3}},
-			how: "The pod is deleted; it ends when the VolumeAttachment is gone. No kubelet reports the volume in use, " +
-				"so its time to unmount is not part of it. One write is the condition Unused of the claim (FL-20).",
+			how: "The pod is deleted; it ends when the VolumeAttachment is gone. No kubelet reports the volume in " +
+				"use, so its time to unmount is not part of it. One write is the condition Unused of the claim " +
+				"(FL-20).",
 		},
 		{
-			name: opSnapshot, id: "FL-18", upstream: stockSnapshotter, ask: (*turn).askSnapshot, write: (*bare).snapshot,
+			name: opSnapshot, id: "FL-18", upstream: stockSnapshotter, ask: (*turn).askSnapshot,
+			write:  (*bare).snapshot,
 			floors: [2]need{{Writes: 8, Depth: 5}, {Writes: 4, Depth: 4}},
 			how:    "A user creates a VolumeSnapshot of a bound claim; it ends when it is ready to use.",
 		},

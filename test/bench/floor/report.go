@@ -62,7 +62,8 @@ func (l line) cells() []string {
 		return fmt.Sprintf("%.2f%s", x/y, mark)
 	}
 	cells := []string{
-		l.Contender, fmt.Sprintf("%.2f", l.Writes), fmt.Sprintf("%.2f", l.Floor), ratio(l.Writes, l.Floor, aimWrites, false),
+		l.Contender, fmt.Sprintf("%.2f", l.Writes), fmt.Sprintf("%.2f", l.Floor),
+		ratio(l.Writes, l.Floor, aimWrites, false),
 		short(l.Reads), short(l.Events), short(l.Journal),
 		fmt.Sprintf("%.1f", l.IdleMS), fmt.Sprintf("%.1f", l.DepthMS), ratio(l.IdleMS, l.DepthMS, aimIdle, false),
 		fmt.Sprintf("%.0f", l.Rate), ratio(l.OfBare, 1, aimRate, true),
@@ -111,14 +112,14 @@ func (t table) head() []string {
 		disk = "etcd does not wait for the disk"
 	}
 	return []string{
-		fmt.Sprintf("%d volumes at once on %d nodes, %d single operations before, %d workers, rounds: %d. %d cores, which the "+
-			"API server uses too; %s. A write of a bare client takes w = %.1f ms.",
+		fmt.Sprintf("%d volumes at once on %d nodes, %d single operations before, %d workers, rounds: %d. %d cores, "+
+			"which the API server uses too; %s. A write of a bare client takes w = %.1f ms.",
 			t.Volumes, t.Nodes, t.Idle, t.Workers, t.Rounds, t.Cores, disk, t.WriteMS),
-		"Writes, reads, events, journal and watch kB are for each operation of the burst of the first round, and N in the floor is " +
-			"the volumes of a node. Idle is the median of all single operations, per s the median of the rounds, of bare the " +
-			"median of the ratios of each round to the bare client. CPU is of the contender's programs, server that of the API " +
-			"server and etcd, which serve the users too. A mark ! misses an aim: at most 1.05 of the floor, at most 1.5 of " +
-			"depth x w, at least 0.9 of the bare client.",
+		"Writes, reads, events, journal and watch kB are for each operation of the burst of the first round, and N " +
+			"in the floor is the volumes of a node. Idle is the median of all single operations, per s the median of " +
+			"the rounds, of bare the median of the ratios of each round to the bare client. CPU is of the " +
+			"contender's programs, server that of the API server and etcd, which serve the users too. A mark ! " +
+			"misses an aim: at most 1.05 of the floor, at most 1.5 of depth x w, at least 0.9 of the bare client.",
 	}
 }
 
@@ -214,7 +215,9 @@ func (t table) notes() (all []string) {
 	}
 	for _, k := range t.Memory {
 		if len(k.Heaps) > 0 {
-			all = append(all, fmt.Sprintf("Live heap of a pair in kB, %s: %s.", k.Contender, listed(k.Heaps, "%.1f", 1024)))
+			all = append(all, fmt.Sprintf(
+				"Live heap of a pair in kB, %s: %s.", k.Contender, listed(k.Heaps, "%.1f", 1024),
+			))
 		}
 	}
 	return all

@@ -60,7 +60,9 @@ const (
 )
 
 func (b *bench) flags(set *flag.FlagSet) {
-	set.StringVar(&b.rows, "rows", "", "`names` of the rows, separated by commas; empty for all: "+strings.Join(allRows(), ", "))
+	set.StringVar(
+		&b.rows, "rows", "", "`names` of the rows, separated by commas; empty for all: "+strings.Join(allRows(), ", "),
+	)
 	set.IntVar(&b.sizes.volumes, "volumes", 100, "volumes at once in each burst")
 	set.IntVar(&b.sizes.idle, "idle", 5, "single operations before each burst, one after the other")
 	set.IntVar(&b.sizes.nodes, "nodes", 10, "virtual nodes that volumes are attached to")
@@ -69,7 +71,8 @@ func (b *bench) flags(set *flag.FlagSet) {
 	set.IntVar(&b.sizes.pairs, "pairs", 2000, "bound claims with volumes, for the memory; 0 to leave it out")
 	set.StringVar(&b.output, "o", asText, "`format` of the result: text, markdown, or json")
 	set.StringVar(&b.profiles, "profiles", "",
-		"`folder` for profiles of the processor in each burst, of the API server and of our programs, for go tool pprof")
+		"`folder` for profiles of the processor in each burst, of the API server and of our programs, for go tool "+
+			"pprof")
 	set.BoolVar(&b.volatile, "volatile", false,
 		"etcd does not wait for the disk, as it does in every cluster whose data is to last")
 }
@@ -98,7 +101,9 @@ func (b *bench) check(runner.Options) error {
 	}
 	for row := range strings.SplitSeq(b.rows, ",") {
 		if row != "" && !slices.Contains(allRows(), row) {
-			mistakes = append(mistakes, fmt.Errorf("-rows=%s: there is no row %q, but %s", b.rows, row, strings.Join(allRows(), ", ")))
+			mistakes = append(mistakes, fmt.Errorf(
+				"-rows=%s: there is no row %q, but %s", b.rows, row, strings.Join(allRows(), ", "),
+			))
 		}
 	}
 	if !slices.Contains([]string{asText, asJSON, asMarkdown}, b.output) {
@@ -164,7 +169,8 @@ func (b *bench) objects() []client.Object {
 			ObjectMeta: meta, Provisioner: driverName, VolumeBindingMode: &immediate, AllowVolumeExpansion: new(true),
 		},
 		&storagev1.VolumeAttributesClass{
-			ObjectMeta: metav1.ObjectMeta{Name: modified}, DriverName: driverName, Parameters: map[string]string{"iops": "2"},
+			ObjectMeta: metav1.ObjectMeta{Name: modified}, DriverName: driverName,
+			Parameters: map[string]string{"iops": "2"},
 		},
 		&snapshotv1.VolumeSnapshotClass{
 			ObjectMeta: meta, Driver: driverName, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete,
