@@ -11,6 +11,8 @@ import (
 type Memory struct {
 	mu    sync.Mutex
 	queue queue // nil for a process that does not lead
+	// volumes is the queue of the finalizer of PersistentVolumes, likewise.
+	volumes queue
 	// mismatches are the attachments that the driver lists otherwise than their status says, by uid:
 	// false once a call was made since the last comparison. An entry stays until a call succeeds or a
 	// comparison finds no difference any more: upstream's is consumed by the first attempt (AT-L7).
@@ -36,6 +38,25 @@ func (m *Memory) enqueue(name string) {
 	defer m.mu.Unlock()
 	if m.queue != nil {
 		m.queue.Add(name)
+	}
+}
+
+// leadVolumes begins to work on the finalizer of PersistentVolumes, or ends it for a nil queue.
+func (m *Memory) leadVolumes(q queue) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.volumes = q
+}
+
+// enqueueVolumes enqueues PersistentVolumes whose VolumeAttachment has ended.
+func (m *Memory) enqueueVolumes(names []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.volumes == nil {
+		return
+	}
+	for _, name := range names {
+		m.volumes.Add(name)
 	}
 }
 

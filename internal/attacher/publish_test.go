@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -31,6 +32,9 @@ func TestAttachAndDetach(t *testing.T) {
 	if !slices.Contains(one.Finalizers, finalizer) || !slices.Contains(r.volume().Finalizers, finalizer) {
 		t.Errorf("finalizers %v, of the volume %v", one.Finalizers, r.volume().Finalizers)
 	}
+	volumes := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
+	t.Cleanup(volumes.ShutDown)
+	r.must(volumeFinalizer{r.Controller}.start(t.Context(), volumes))
 	r.must(r.api.Delete(t.Context(), r.volume()))
 	r.must(r.api.Delete(t.Context(), one))
 	if _, err := (volumeFinalizer{r.Controller}).Reconcile(t.Context(), "pv"); err != nil || len(r.volume().Finalizers) != 1 {
@@ -42,6 +46,9 @@ func TestAttachAndDetach(t *testing.T) {
 	}
 	if err := r.api.Get(t.Context(), client.ObjectKeyFromObject(one), one); client.IgnoreNotFound(err) != nil || err == nil {
 		t.Errorf("the attachment is there: %v, %+v", err, one)
+	}
+	if volumes.Len() != 1 {
+		t.Fatal("the volume is not looked at after the end of the attachment, which the watch may not deliver")
 	}
 	if _, err := (volumeFinalizer{r.Controller}).Reconcile(t.Context(), "pv"); err != nil {
 		t.Fatal(err)

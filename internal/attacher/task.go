@@ -82,8 +82,13 @@ func (c *Controller) Apply(ctx context.Context, s publishing.Snapshot, action pu
 		}
 		return publishing.AfterUnpublish(s, failure), nil
 	case publishing.Release:
-		return nil, client.IgnoreNotFound(c.patch(ctx, s.Attachment,
+		err := client.IgnoreNotFound(c.patch(ctx, s.Attachment,
 			kube.DropFinalizer(s.Attachment, names.AttacherFinalizer(c.Driver.Name))))
+		if err == nil {
+			// A watch that was interrupted since before the attachment was created delivers no deletion.
+			c.memory.enqueueVolumes(kube.AttachedVolume(s.Attachment))
+		}
+		return nil, err
 	case publishing.MarkAttached:
 		metadata := replacing(s.Attachment.Status.AttachmentMetadata, a.Metadata)
 		err := c.status(ctx, s.Attachment, map[string]any{

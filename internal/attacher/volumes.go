@@ -46,10 +46,18 @@ func (v volumeFinalizer) addTo(mgr manager.Manager) error {
 	}
 	return reconcile.Register(mgr, reconcile.Registration[string]{
 		Name: NameVolumes, Workers: v.Workers, Reconciler: v, Sources: []source.TypedSource[string]{
+			source.TypedFunc[string](v.start),
 			source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, volumes),
 			source.TypedKind(mgr.GetCache(), &storagev1.VolumeAttachment{}, attachments),
 		},
 	})
+}
+
+// start keeps the queue. The leader calls it.
+func (v volumeFinalizer) start(ctx context.Context, q queue) error {
+	v.memory.leadVolumes(q)
+	context.AfterFunc(ctx, func() { v.memory.leadVolumes(nil) })
+	return nil
 }
 
 // Reconcile implements reconcile.TypedReconciler: the rule is [publishing.MayRelease].
