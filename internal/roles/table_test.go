@@ -229,8 +229,9 @@ const upstreams = "\n# It is the role that upstream's program ships with, so rep
 
 // aboutRole is the second sentence of a manifest.
 var aboutRole = map[string]string{
-	"csi-provisioner": upstreams + ", and one rule about\n# VolumeAttributesClasses.",
-	"csi-attacher":    upstreams + ".", "csi-resizer": upstreams + ".", "csi-snapshotter": upstreams + ".", "snapshot-controller": upstreams + ".",
+	"csi-provisioner": upstreams + ", and two rules more: about\n" +
+		"# VolumeAttributesClasses, and the watch of snapshots and their contents. Without the watch a restore reads them live.",
+	"csi-attacher": upstreams + ".", "csi-resizer": upstreams + ".", "csi-snapshotter": upstreams + ".", "snapshot-controller": upstreams + ".",
 	"node": "\n# A kubelet reads the claims and volumes of its pods one by one, with the permissions of the Node authorizer; the agent\n" +
 		"# watches them, so it needs its own role, and reads those of all nodes. For volumes that name a secret for the node it\n" +
 		"# needs deploy/optional/node-secrets.yaml too.",

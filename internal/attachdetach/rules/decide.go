@@ -86,6 +86,9 @@ func (p *plan) nodes() []string {
 			all[node] = true
 		}
 	}
+	for node := range p.Listing {
+		all[node] = true
+	}
 	return slices.Sorted(maps.Keys(all))
 }
 

@@ -229,6 +229,10 @@ func listed(on string) edit {
 	}
 }
 
+func unknown(node string) edit {
+	return func(s *Snapshot) { delete(s.Nodes, node) }
+}
+
 func listing(on string) edit {
 	return func(s *Snapshot) { s.Listing = map[string]bool{on: true} }
 }
@@ -294,6 +298,7 @@ func TestDecide(t *testing.T) {
 		{"4.6 attached, a write is to list it", world(pod("a"), va("a", attached), listing("a")), "wait AttachUnderWay"},
 		{"4.6 unused, a write is to list it", world(va("a", attached), listing("a")), "unlist a and delete; wait AttachUnderWay"},
 		{"4.4 exclusive, a write lists it elsewhere", world(pod("a"), listing("b"), inUse("b")), "tell FailedAttachVolume; wait DetachAwaitsUnmount 5m0s"},
+		{"4.4 exclusive, a write lists it where nothing else names it", world(pod("a"), listing("b"), unknown("b")), "unlist b, tell FailedAttachVolume; wait MultiAttach 5m0s"},
 		{"4.4 attach error", world(pod("a"), va("a", vaFailed)), "tell FailedAttachVolume; wait AttachRetried"},
 		{"4.4 attached in spite of a former error", world(pod("a"), va("a", attached, vaFailed), listed("a")), done},
 		{"4.4 being deleted and wanted", world(pod("a"), va("a", attached, vaDeleting)), "wait AttachUnderWay"},

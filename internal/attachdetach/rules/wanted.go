@@ -118,6 +118,11 @@ func (p *plan) unwanted() (all []string) {
 			all = append(all, node)
 		}
 	}
+	for node := range p.Listing {
+		if is(node) {
+			all = append(all, node)
+		}
+	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }

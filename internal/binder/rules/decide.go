@@ -131,7 +131,8 @@ func reservedBefore(claim *corev1.PersistentVolumeClaim, a, b *corev1.Persistent
 	return volumeOf(a).before(volumeOf(b))
 }
 
-// reserve holds the offered volume before anything is asked or written.
+// reserve holds the offered volume before anything is written. A decision that must read first reserves after
+// the read.
 func reserve(s Snapshot, taking Verdict) Verdict {
 	todo, ok := taking.(do)
 	if !ok {

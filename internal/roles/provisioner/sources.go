@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/names"
 	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/sources"
@@ -63,7 +62,7 @@ var snapshotKinds = []snapshotKind{
 }
 
 // cacheSnapshots has restores read VolumeSnapshots and their contents from the informer cache, as far as
-// the API server serves them and the account may watch them: upstream's role has contents to be read only
+// the API server serves them and the account may watch them: upstream's role has get and list of contents
 // (RB-5). Instances on each node do without: each would have all of the cluster.
 func (p *parts) cacheSnapshots(ctx context.Context) error {
 	if !p.has(csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT) || p.role.NodeDeployment.Enabled {
@@ -78,12 +77,13 @@ func (p *parts) cacheSnapshots(ctx context.Context) error {
 	if len(cached) == 0 {
 		return nil
 	}
-	if err := p.Cached.Watch(ctx, p.Manager.GetCache(), cached...); err != nil {
+	snapshots := newSnapshotCache(p.Cached, p.Manager, cached)
+	if err := p.Manager.Add(snapshots); err != nil {
 		return fmt.Errorf("cache snapshots: %w", err)
 	}
-	p.snapshots = kube.ByKind(p.Cached, p.Manager.GetAPIReader(), cached...)
+	p.snapshots = snapshots
 	if cached[0] == snapshotKinds[0].object {
-		p.cachedSnapshots = p.Cached
+		p.cachedSnapshots = snapshots
 	}
 	return nil
 }

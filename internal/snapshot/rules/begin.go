@@ -86,14 +86,15 @@ func (s view) nameDue() time.Time {
 // sources of a group; nil if they were read.
 //
 // A cached volume that belongs to this very claim is enough: neither its handle nor the volume of a bound
-// claim changes, and the write that protects the claim is refused if the claim is another one by now. From
-// any other volume, or none, nothing follows, since the cache may be stale.
+// claim changes, and the write that protects the claim is refused if the claim is another one by now. A
+// claim that has the finalizer already is not written. From any other volume, or none, nothing follows, since
+// the cache may be stale.
 func (s view) unreadSource() Verdict {
 	switch {
 	case s.k.isGroup() && s.object.selector == nil && s.lacks(ReadSources):
 		return s.ask(verdict.Ref{What: ReadSources})
 	case s.Claim != nil && s.Claim.Spec.VolumeName != "" && s.lacks(ReadVolume) &&
-		volumeProblem(s.Claim, s.Volume) != "":
+		(volumeProblem(s.Claim, s.Volume) != "" || hasFinalizer(s.Claim, names.FinalizerSnapshotClaim)):
 		return s.ask(verdict.Ref{What: ReadVolume, Name: s.Claim.Spec.VolumeName})
 	case s.Distributed && s.Volume != nil && s.Volume.Spec.NodeAffinity != nil && s.lacks(ReadNodes):
 		return s.ask(verdict.Ref{What: ReadNodes})

@@ -56,7 +56,8 @@ func (s State) With(object metav1.Object) State {
 
 // IsSame reports whether a source is the one that this process has protected: the very object, as it was
 // then or older, or newer and still with the finalizer. An object with a finalizer is not replaced by
-// another one of its name, so the view of it may be stale.
+// another one of its name, so the view of it may be stale. Upstream's sweep removes the finalizers of all
+// drivers: until the watch delivers that, a further restore begins without the protection.
 func IsSame(protected, now State) bool {
 	was, is := protected.Object(), now.Object()
 	return was.GetUID() != "" && was.GetUID() == is.GetUID() &&
