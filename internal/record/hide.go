@@ -1,7 +1,6 @@
 package record
 
 import (
-	"cmp"
 	"io"
 	"slices"
 
@@ -11,35 +10,27 @@ import (
 )
 
 // HideNames writes a record with its names replaced as in a dump, each by the same word in all
-// lines. Calls are left out: they have handles and no objects. A text that no line of an object has
-// as a name, such as a note, is left out too.
+// lines. Calls and notes are left out: their texts have names that no object has. A line about an
+// object is left out if its names cannot be replaced: without an earlier content of the object that
+// it changes, or with another name than that of its content.
 func HideNames(text []byte, to io.Writer) error {
 	r := new(Record)
 	lines, err := r.lines("record", text)
 	if err != nil {
 		return err
 	}
-	lines = slices.DeleteFunc(lines, func(l Line) bool { return l.Op == Called || l.Op == Noted })
-	contents := map[key]map[string]any{}
-	var items []map[string]any
-	var of []int // the line of each item
-	for n, line := range lines {
-		content := line.Object
-		if line.Patch != nil {
-			content = merge(contents[line.key()], line.Patch)
-		}
-		if content != nil {
-			contents[line.key()] = content
-			items, of = append(items, runtime.DeepCopyJSON(content)), append(of, n)
-		}
-	}
-	hidden := inventory.HideNames(items)
-	before := map[key]map[string]any{}
-	for i, n := range of {
-		hideLine(&lines[n], hidden[i], before)
-	}
+	lines, items := public(lines)
+	var unread []map[string]string
 	for _, line := range lines {
-		line.Hidden = line.Op == Begin
+		unread = append(unread, line.Unread)
+	}
+	hidden := inventory.HideNamesAndCauses(items, unread...)
+	before := map[key]map[string]any{}
+	for _, line := range lines {
+		if line.Kind != "" {
+			hideLine(&line, hidden[0], before)
+			hidden = hidden[1:]
+		}
 		if err := writeLine(to, line); err != nil {
 			return err
 		}
@@ -47,16 +38,59 @@ func HideNames(text []byte, to io.Writer) error {
 	return nil
 }
 
+// public returns the lines that a hidden record has, and the contents of those about an object.
+func public(lines []Line) (all []Line, items []map[string]any) {
+	contents := map[key]map[string]any{}
+	for _, line := range lines {
+		switch line.Op {
+		case Begin, Listed:
+			all = append(all, Line{
+				Time: line.Time, Op: line.Op, Schema: line.Schema, Program: line.Program, Unread: line.Unread,
+				Hidden: line.Op == Begin,
+			})
+		case Have, Add, Change, Delete:
+			k, content := line.key(), line.Object
+			if line.Op == Change || line.Op == Delete {
+				if content = contents[k]; content != nil {
+					content = merge(content, line.Patch)
+				}
+			}
+			if !k.isOf(content) {
+				continue
+			}
+			contents[k] = content
+			if line.Op == Delete {
+				delete(contents, k)
+			}
+			all, items = append(all, line), append(items, runtime.DeepCopyJSON(content))
+		case Called, Noted:
+		}
+	}
+	return all, items
+}
+
+// isOf reports whether a content has the kind and the names of a key.
+func (k key) isOf(content map[string]any) bool {
+	metadata, _ := content["metadata"].(map[string]any)
+	namespace, _ := metadata["namespace"].(string)
+	return k.kind != "" && k.name != "" && content["kind"] == k.kind && metadata["name"] == k.name &&
+		namespace == k.namespace
+}
+
 // hideLine replaces the content of a line. before has the contents of the lines before.
 func hideLine(line *Line, content map[string]any, before map[key]map[string]any) {
 	metadata, _ := content["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
 	namespace, _ := metadata["namespace"].(string)
-	line.Name, line.Namespace = cmp.Or(name, "hidden"), namespace
+	by := make([]string, len(line.By))
 	for i, manager := range line.By {
-		line.By[i] = inventory.PublicManager(manager)
+		by[i] = inventory.PublicManager(manager)
 	}
-	if line.Patch == nil {
+	*line = Line{
+		Time: line.Time, Op: line.Op, Kind: line.Kind, Namespace: namespace, Name: name, UID: line.UID,
+		Version: line.Version, By: by,
+	}
+	if line.Op == Have || line.Op == Add {
 		line.Object = content
 	} else {
 		line.Patch, line.Changed = diff(before[line.key()], content)

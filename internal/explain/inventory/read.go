@@ -69,7 +69,7 @@ func (k kind) read(
 	}
 	if apierrors.IsForbidden(err) && k.namespaced && namespace != "" {
 		if err = reader.List(ctx, f.list, append(opts, client.InNamespace(namespace))...); err == nil {
-			f.in, f.unread = namespace, explain.OnlyIn+namespace+" may be read"
+			f.in, f.unread = namespace, explain.OnlyIn+namespace+onlyInEnd
 		}
 	}
 	switch {

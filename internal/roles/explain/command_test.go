@@ -224,3 +224,17 @@ func TestColour(t *testing.T) {
 		t.Error("NO_COLOR is not kept")
 	}
 }
+
+// The cause of an unread kind in a hidden dump has the word of the namespace.
+func TestDumpHidesCauses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "dump.json")
+	text := `{"kind":"List","apiVersion":"v1","metadata":{"annotations":{"purser/dump-time":"2026-01-31T12:00:00Z",` +
+		`"purser/unread-pods":"only those in namespace shop may be read"}},"items":[]}`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, _, err := run(t, "dump", "--hide-names", "--from", path)
+	if err != nil || strings.Contains(out, "shop") || !strings.Contains(out, "namespace namespace-1 may be read") {
+		t.Errorf("%v: %s", err, out)
+	}
+}

@@ -87,7 +87,8 @@ func (o *dumpOptions) run(ctx context.Context) error {
 		return err
 	}
 	if o.hideNames {
-		items = inventory.HideNames(items)
+		unread = maps.Clone(unread)
+		items = inventory.HideNamesAndCauses(items, unread)
 	}
 	return o.write(items, unread, at, limit)
 }
