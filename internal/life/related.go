@@ -43,7 +43,7 @@ func (h *History) subjects(ref explain.Ref) (all []explain.Ref) {
 		return []explain.Ref{h.ofVolume(o)}
 	case *storagev1.VolumeAttachment:
 		if name := o.Spec.Source.PersistentVolumeName; name != nil {
-			return h.subjects(explain.Ref{Kind: explain.Volume, Name: *name})
+			return h.known(explain.Ref{Kind: explain.Volume, Name: *name})
 		}
 	case *corev1.Pod:
 		for _, name := range protection.ClaimNames(o) {
@@ -54,10 +54,23 @@ func (h *History) subjects(ref explain.Ref) (all []explain.Ref) {
 		}
 	case *snapshotv1.VolumeSnapshot:
 		if source := o.Spec.Source.PersistentVolumeClaimName; source != nil {
-			return h.subjects(explain.Ref{Kind: explain.Claim, Namespace: o.Namespace, Name: *source})
+			return h.known(explain.Ref{Kind: explain.Claim, Namespace: o.Namespace, Name: *source})
 		}
 	}
 	return all
+}
+
+// known returns the subject that a claim or a volume belongs to; none if the source does not have
+// the object.
+func (h *History) known(ref explain.Ref) []explain.Ref {
+	last := h.last(h.named(ref))
+	if last == nil {
+		return nil
+	}
+	if pv, ok := last.Object.(*corev1.PersistentVolume); ok {
+		return []explain.Ref{h.ofVolume(pv)}
+	}
+	return []explain.Ref{ref}
 }
 
 // ofVolume returns the claim of a volume; the volume itself if the source does not have the claim.
@@ -76,14 +89,23 @@ func (h *History) gather(subject explain.Ref) *volume {
 	v := &volume{marks: map[string][]Mark{}}
 	switch subject.Kind {
 	case explain.Claim:
-		v.claim = h.named(subject)
-		v.claimObject, _ = h.last(v.claim).Object.(*corev1.PersistentVolumeClaim)
-		v.pv = h.volumeOf(v.claimObject)
+		last := h.last(h.named(subject))
+		if last == nil {
+			return v
+		}
+		claim, ok := last.Object.(*corev1.PersistentVolumeClaim)
+		if !ok {
+			return v
+		}
+		v.claim, v.claimObject = identity(*last), claim
+		v.pv = h.volumeOf(claim)
 	default:
 		v.pv = h.named(subject)
 	}
 	if last := h.last(v.pv); last != nil {
 		v.volumeObject, _ = last.Object.(*corev1.PersistentVolume)
+	}
+	if v.volumeObject != nil {
 		v.attachments = h.identities(explain.Attachment, func(c Change) bool {
 			va, ok := c.Object.(*storagev1.VolumeAttachment)
 			return ok && deref(va.Spec.Source.PersistentVolumeName) == v.volumeObject.Name

@@ -42,7 +42,7 @@ type Source struct {
 type History struct {
 	Source
 	byKind map[explain.Kind][]int         // changes by kind
-	byUID  map[string][]int               // changes by the uid of the object
+	byUID  map[string][]int               // changes by the identity of the object
 	events map[explain.Ref][]int          // events by the object that they are about
 	states map[int]map[explain.Ref]answer // explanations that were made
 }
@@ -64,9 +64,13 @@ func New(s Source) *History {
 	return h
 }
 
-// identity tells an object from a later one with its name. A dump may lack uids.
+// identity tells an object from a later one with its name, and from one of another kind with its
+// uid, as a file written by hand may have. A dump may lack uids.
 func identity(c Change) string {
-	return cmp.Or(string(c.Object.GetUID()), refOf(c).String())
+	if uid := c.Object.GetUID(); uid != "" {
+		return string(c.Kind) + "/" + string(uid)
+	}
+	return refOf(c).String()
 }
 
 func refOf(c Change) explain.Ref {

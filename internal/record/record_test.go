@@ -306,6 +306,20 @@ func FuzzLoad(f *testing.F) {
 	_ = gz.Close()
 	f.Add(packed.Bytes())
 	f.Add([]byte(`{"op":"change","kind":"Pod","name":"p","patch":{"spec":null}}`))
+	f.Add(oneUID(
+		`"kind":"PersistentVolume","metadata":{"name":"a","uid":"u"}`,
+		`"kind":"VolumeAttachment","metadata":{"name":"b","uid":"u"},"spec":{"source":{"persistentVolumeName":"a"}}`,
+	))
+	f.Add(oneUID(
+		`"kind":"PersistentVolumeClaim","metadata":{"namespace":"s","name":"a","uid":"u"}`,
+		`"kind":"VolumeSnapshot","metadata":{"namespace":"s","name":"b","uid":"u"},`+
+			`"spec":{"source":{"persistentVolumeClaimName":"a"}}`,
+	))
+	f.Add(oneUID(
+		`"kind":"PersistentVolumeClaim","metadata":{"namespace":"s","name":"a","uid":"u"}`,
+		`"kind":"Pod","metadata":{"namespace":"s","name":"b","uid":"u"},`+
+			`"spec":{"volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"a"}}]}`,
+	))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		_ = Is(text)
 		r, err := Load(map[string][]byte{"r": text})
@@ -313,8 +327,29 @@ func FuzzLoad(f *testing.F) {
 			return
 		}
 		h := r.History()
-		for _, ref := range h.Claims("") {
-			_ = h.Lives(ref)
+		for k := range r.objects {
+			_ = h.Lives(explain.Ref{Kind: explain.Kind(k.kind), Namespace: k.namespace, Name: k.name})
 		}
 	})
+}
+
+// oneUID is a record with objects of several kinds that have the same uid.
+func oneUID(objects ...string) []byte {
+	text := `{"op":"begin","schema":"purser.record/v1"}` + "\n" + `{"op":"listed"}` + "\n"
+	versions := map[string]string{
+		"PersistentVolume": "v1", "PersistentVolumeClaim": "v1", "Pod": "v1",
+		"VolumeAttachment": "storage.k8s.io/v1", "VolumeSnapshot": "snapshot.storage.k8s.io/v1",
+	}
+	for _, o := range objects {
+		kind := strings.Split(o, `"`)[3]
+		head := `"kind":"` + kind + `"`
+		for _, field := range []string{"namespace", "name"} {
+			if _, rest, has := strings.Cut(o, `"`+field+`":"`); has {
+				value, _, _ := strings.Cut(rest, `"`)
+				head += `,"` + field + `":"` + value + `"`
+			}
+		}
+		text += `{"op":"add",` + head + `,"object":{"apiVersion":"` + versions[kind] + `",` + o + `}}` + "\n"
+	}
+	return []byte(text)
 }
