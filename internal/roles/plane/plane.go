@@ -2,6 +2,7 @@ package plane
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 
 	"github.com/go-logr/logr"
@@ -125,7 +126,7 @@ func (p *Plane) Run(ctx context.Context) error {
 	p.Locks = &csirpc.VolumeLocks{}
 	p.Backlog = &reconcile.Backlog{Remaining: telemetry.NewGauge(c.Colocated.Registry, telemetry.MetricBacklog)}
 	c.Backlog, p.Attacher.Backlog = p.Backlog, p.Backlog
-	p.Spans = telemetry.NewSpans(c.Election.Holder)
+	p.Spans = telemetry.NewSpans(rand.Text())
 	c.Spans, p.Attacher.Spans = p.Spans, p.Spans
 	p.Host(&p.Resizer.Common)
 	c.OthersRead = append(provisioner.Reads(), resizer.Reads()...)

@@ -223,10 +223,11 @@ type HTTPSettings struct {
 	MetricsAddress string // older name of HTTPEndpoint; upstream's sidecars have it
 	MetricsPath    string
 	Pprof          bool
+	Life           bool
 	Listened       func(net.Addr) // receives the address that HTTP is served at; may be nil
 }
 
-// AddFlags adds the flags F-51 and F-53, and --enable-pprof.
+// AddFlags adds the flags F-51 and F-53, --enable-pprof and --purser-life.
 func (h *HTTPSettings) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(
 		&h.HTTPEndpoint,
@@ -236,6 +237,8 @@ func (h *HTTPSettings) AddFlags(f *pflag.FlagSet) {
 	)
 	f.StringVar(&h.MetricsPath, "metrics-path", "/metrics", "HTTP `path` of the metrics")
 	f.BoolVar(&h.Pprof, "enable-pprof", false, "also serve profiles of the process below /debug/pprof/")
+	f.BoolVar(&h.Life, "purser-life", false, "also serve what the process did last, with the names of objects and the "+
+		"handles of volumes, at "+telemetry.PathSpans+", for purser record")
 }
 
 // AddSidecarFlags adds the flags F-14 and F-51 to F-53.
@@ -263,9 +266,14 @@ func (h *HTTPSettings) Validate(n *cli.Notices) []error {
 // address is where HTTP is served; empty for nowhere.
 func (h *HTTPSettings) address() string { return cmp.Or(h.MetricsAddress, h.HTTPEndpoint) }
 
-// ServerConfig returns the configuration of the server by the flags.
-func (h *HTTPSettings) ServerConfig(metrics prometheus.Gatherer) HTTPConfig {
-	return HTTPConfig{Address: h.address(), MetricsPath: h.MetricsPath, Metrics: metrics, Pprof: h.Pprof}
+// ServerConfig returns the configuration of the server by the flags. spans is what the process did
+// last; it may be nil.
+func (h *HTTPSettings) ServerConfig(metrics prometheus.Gatherer, spans *telemetry.Spans) HTTPConfig {
+	cfg := HTTPConfig{Address: h.address(), MetricsPath: h.MetricsPath, Metrics: metrics, Pprof: h.Pprof}
+	if h.Life && spans != nil {
+		cfg.Spans = spans
+	}
+	return cfg
 }
 
 // Listen starts the server where an address is configured.

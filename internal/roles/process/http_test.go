@@ -6,9 +6,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+
+	"github.com/purser-csi/purser/internal/telemetry"
 )
 
 func get(t *testing.T, s *HTTPServer, path string) (int, string) {
@@ -56,6 +60,22 @@ func TestHTTPPaths(t *testing.T) {
 	late = errors.New("overdue")
 	if code, body := get(t, full, "/healthz/leader-election"); code != 500 || body != "internal server error: overdue\n" {
 		t.Errorf("%d %q", code, body)
+	}
+}
+
+// What a process did last has names of claims, so that it is served only with --purser-life.
+func TestHTTPLife(t *testing.T) {
+	for args, want := range map[string]int{"": http.StatusNotFound, "--purser-life": http.StatusOK} {
+		var settings HTTPSettings
+		f := pflag.NewFlagSet("test", pflag.ContinueOnError)
+		settings.AddFlags(f)
+		if err := f.Parse(strings.Fields("--http-endpoint=:0 " + args)); err != nil {
+			t.Fatal(err)
+		}
+		s := NewHTTPServer(settings.ServerConfig(prometheus.NewRegistry(), telemetry.NewSpans("test")))
+		if code, _ := get(t, s, telemetry.PathSpans); code != want {
+			t.Errorf("%q: %d, want %d", args, code, want)
+		}
 	}
 }
 

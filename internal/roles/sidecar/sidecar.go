@@ -215,11 +215,10 @@ func (c *Config) StartLogging(ctx context.Context) (context.Context, error) {
 // serve starts the HTTP server. Parts that have not started yet are not ready.
 func (s *Sidecar) serve(ctx context.Context, measures prometheus.Gatherer) error {
 	c := s.Config
-	cfg := c.ServerConfig(measures)
+	cfg := c.ServerConfig(measures, c.Spans)
 	if c.Election.Enabled && c.HTTPEndpoint != "" { // HT-2, F-52
 		cfg.Leader = s.renewing
 	}
-	cfg.Spans = c.Spans
 	s.http = process.NewHTTPServer(cfg)
 	if c.Colocated.Ready != nil {
 		s.http.SetCheck(c.Colocated.Name, c.Colocated.Ready)

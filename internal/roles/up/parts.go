@@ -89,7 +89,7 @@ func (h *upRun) meetDriver(ctx context.Context, endpoint string) (bootstrap.Plac
 // startProvisioner returns when the provisioner leads and its caches have synced.
 func (h *upRun) startProvisioner(ctx context.Context, endpoint string, queue *handoff.Queue) error {
 	p := provisioner.New()
-	p.HTTPEndpoint = h.HTTPEndpoint
+	p.HTTPEndpoint, p.Life = h.HTTPEndpoint, true
 	// the lock on the data folder shows that the previous `up` has ended, and with it its driver
 	p.Journal.PreviousEnded = h.CSIAddress == ""
 	p.Journal.SkipUnreadable = h.Journal.SkipUnreadable
