@@ -238,3 +238,23 @@ func TestDumpHidesCauses(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 }
+
+// A pipe can be read once, as --from <(kubectl get ... -o yaml) needs.
+func TestFromPipe(t *testing.T) {
+	from, to, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	if _, err := to.WriteString(stuckClaim); err != nil {
+		t.Fatal(err)
+	}
+	to.Close()
+	path := fmt.Sprintf("/dev/fd/%d", from.Fd())
+	if _, err := os.Stat(path); err != nil {
+		t.Skip(err)
+	}
+	if out, code, err := run(t, "explain", "pvc/c", "-n", "shop", "--from", path); code != 1 {
+		t.Errorf("exit code %d, %v: %s", code, err, out)
+	}
+}

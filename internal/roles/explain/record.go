@@ -58,15 +58,18 @@ func (s *source) readRecord() (*inventory.Builder, error) {
 	return loaded.At(at)
 }
 
-// recordIn reads a file, and reports whether it is a record. The text of another file is kept for
-// standard input alone, which cannot be read again.
+// recordIn reads a file, and reports whether it is a record. The text of a dump is kept for its
+// reader if it cannot be read again: that of standard input or of a pipe.
 func (s *source) recordIn(from string) ([]byte, bool, error) {
+	if text, isRead := s.once[from]; isRead {
+		return text, record.Is(text), nil
+	}
 	if from == "-" {
 		text, err := io.ReadAll(s.in)
 		if err != nil {
 			return nil, false, fmt.Errorf("standard input: %w", err)
 		}
-		s.stdin = text
+		s.keep(from, text)
 		return text, record.Is(text), nil
 	}
 	info, err := os.Stat(from)
@@ -77,7 +80,18 @@ func (s *source) recordIn(from string) ([]byte, bool, error) {
 	if err != nil {
 		return nil, false, fmt.Errorf("--from: %w", err)
 	}
+	if !info.Mode().IsRegular() {
+		s.keep(from, text)
+	}
 	return text, record.Is(text), nil
+}
+
+// keep keeps the text of a source that can be read once.
+func (s *source) keep(from string, text []byte) {
+	if s.once == nil {
+		s.once = map[string][]byte{}
+	}
+	s.once[from] = text
 }
 
 type recordOptions struct {

@@ -30,9 +30,9 @@ type source struct {
 	overrides             clientcmd.ConfigOverrides
 	from                  []string
 	now, at               string
-	stdin                 []byte         // what was read of it
-	record                *record.Record // that --from names; nil for a dump or a cluster
-	in                    io.Reader      // for --from -
+	once                  map[string][]byte // texts of --from that can be read once: standard input, pipes
+	record                *record.Record    // that --from names; nil for a dump or a cluster
+	in                    io.Reader         // for --from -
 	api                   *rest.Config
 }
 
@@ -172,8 +172,11 @@ func (s *source) readDump() (*inventory.Builder, error) {
 }
 
 func (s *source) readFrom(builder *inventory.Builder, from string) (time.Time, error) {
-	if from == "-" {
-		return builder.Parse("standard input", s.stdin)
+	if text, isRead := s.once[from]; isRead {
+		if from == "-" {
+			from = "standard input"
+		}
+		return builder.Parse(from, text)
 	}
 	info, err := os.Stat(from)
 	if err != nil {
