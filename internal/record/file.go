@@ -2,7 +2,9 @@ package record
 
 import (
 	"bufio"
+	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,7 +27,8 @@ type File struct {
 	gz      *gzip.Writer
 	buffer  *bufio.Writer
 	written *counter
-	began   time.Time
+	began   time.Time // of the oldest line
+	opened  int64     // size when the file was opened
 }
 
 // counter counts the bytes that reach the disk.
@@ -41,62 +44,91 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Create opens a file to append to it. A file whose end is torn, as after a crash, is set aside as
-// FILE.old.
+// mostTorn bounds the torn files that are kept; then the oldest one is replaced.
+const mostTorn = 9
+
+// Create opens a file to append to it. A file whose end is torn, as after a crash, is set aside
+// under the name FILE.torn-N.
 func Create(path string, limits Limits, now time.Time) (*File, error) {
 	f := &File{path: path, limits: limits}
-	whole, err := isWhole(path)
+	began, whole, err := examine(path)
 	switch {
 	case err != nil:
 		return nil, err
 	case !whole:
-		if err := os.Rename(path, path+".old"); err != nil {
+		began = time.Time{}
+		if err := os.Rename(path, tornName(path)); err != nil {
 			return nil, fmt.Errorf("set the torn record aside: %w", err)
 		}
 	}
-	return f, f.open(now)
+	if began.IsZero() {
+		began = now
+	}
+	return f, f.open(began)
 }
 
-// isWhole reports whether a record can be appended to: it is absent or empty, or its last line is
-// complete.
-func isWhole(path string) (bool, error) {
+// tornName returns the first free name for a torn file; without a free one, that of the oldest.
+func tornName(path string) (name string) {
+	var oldest time.Time
+	for n := 1; n <= mostTorn; n++ {
+		candidate := fmt.Sprintf("%s.torn-%d", path, n)
+		info, err := os.Lstat(candidate)
+		if err != nil {
+			return candidate
+		}
+		if name == "" || info.ModTime().Before(oldest) {
+			name, oldest = candidate, info.ModTime()
+		}
+	}
+	return name
+}
+
+// examine returns the time of the first line of a record, and whether the record can be appended
+// to: it is absent or empty, or its last line is complete.
+func examine(path string) (began time.Time, whole bool, err error) {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return true, nil
+		return began, true, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("-o: %w", err)
+		return began, false, fmt.Errorf("-o: %w", err)
 	}
 	defer file.Close()
 	var from io.Reader = file
 	if isCompressed(path) {
 		gz, err := gzip.NewReader(file)
 		if errors.Is(err, io.EOF) {
-			return true, nil // empty
+			return began, true, nil // empty
 		}
 		if err != nil {
-			return false, nil //nolint:nilerr // no record, or torn in its first bytes
+			return began, false, nil //nolint:nilerr // no record, or torn in its first bytes
 		}
 		from = gz
 	}
+	reader := bufio.NewReaderSize(from, 1<<16)
+	head, _ := reader.Peek(reader.Size()) // a shorter record has less
+	first, _, _ := bytes.Cut(head, []byte("\n"))
+	var line struct{ Time time.Time }
+	_ = json.Unmarshal(first, &line) // no record: the time is zero
 	last, buffer := byte('\n'), make([]byte, 1<<16)
 	for {
-		n, err := from.Read(buffer)
+		n, err := reader.Read(buffer)
 		if n > 0 {
 			last = buffer[n-1]
 		}
 		if errors.Is(err, io.EOF) {
-			return last == '\n', nil
+			return line.Time, last == '\n', nil
 		}
 		if err != nil {
-			return false, nil //nolint:nilerr // torn
+			return line.Time, false, nil //nolint:nilerr // torn
 		}
 	}
 }
 
 func isCompressed(path string) bool { return strings.HasSuffix(path, ".gz") }
 
-func (f *File) open(now time.Time) error {
+// open opens the file to append to it. began is the time of its oldest line.
+func (f *File) open(began time.Time) error {
 	const mode = 0o600 // names of a cluster's objects
 	file, err := os.OpenFile(f.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, mode)
 	if err != nil {
@@ -106,7 +138,7 @@ func (f *File) open(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	f.file, f.began = file, now
+	f.file, f.began, f.opened = file, began, info.Size()
 	f.written = &counter{to: file, n: info.Size()}
 	var to io.Writer = f.written
 	f.gz = nil
@@ -125,6 +157,26 @@ func (f *File) Write(line []byte) (int, error) { return f.buffer.Write(line) }
 func (f *File) IsFull(now time.Time) bool {
 	return f.limits.Size > 0 && f.written.n > f.limits.Size/2 ||
 		f.limits.Age > 0 && now.Sub(f.began) > f.limits.Age/2
+}
+
+// Listed implements [Output]. It refuses objects that leave no room for their changes: each file
+// has half of the size, and an eighth of the size is the least for the changes.
+func (f *File) Listed() error {
+	if f.limits.Size == 0 {
+		return nil
+	}
+	if err := f.Flush(); err != nil {
+		return err
+	}
+	objects := f.written.n - f.opened
+	if objects <= f.limits.Size/8*3 {
+		return nil
+	}
+	const mebi = 1 << 20
+	return fmt.Errorf(
+		"--max-size=%d: the objects that exist take %d bytes, and each of two files begins with them; give at least %dMi",
+		f.limits.Size, objects, objects*3/mebi+1,
+	)
 }
 
 // Rotate implements [Output].
@@ -164,6 +216,9 @@ func (Stream) IsFull(time.Time) bool { return false }
 
 // Rotate implements [Output].
 func (Stream) Rotate(time.Time) error { return nil }
+
+// Listed implements [Output].
+func (Stream) Listed() error { return nil }
 
 // Flush implements [Output].
 func (Stream) Flush() error { return nil }

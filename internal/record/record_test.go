@@ -42,8 +42,9 @@ func (b *buffer) Rotate(time.Time) error {
 	b.lines = 0
 	return nil
 }
-func (b *buffer) Flush() error { return nil }
-func (b *buffer) Close() error { return nil }
+func (b *buffer) Listed() error { return nil }
+func (b *buffer) Flush() error  { return nil }
+func (b *buffer) Close() error  { return nil }
 
 // ticking returns a clock that goes on by a second with each look.
 func ticking() func() time.Time {
@@ -227,10 +228,81 @@ func TestFile(t *testing.T) {
 		if f, err = Create(path, Limits{Size: 1}, start); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := os.Stat(path + ".old"); err != nil {
+		if _, err := os.Stat(path + ".torn-1"); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		_ = f.Close()
+	}
+}
+
+// A continued file has the age of its oldest line, and a torn one replaces no other file.
+func TestCreate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.jsonl.gz")
+	f, err := Create(path, Limits{}, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written(t, f)
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if f, err = Create(path, Limits{Age: time.Hour}, start.Add(2*time.Hour)); err != nil || !f.IsFull(start.Add(2*time.Hour)) {
+		t.Errorf("the age of a continued file: %v, %s", err, f.began)
+	}
+	_ = f.Close()
+	if err := os.WriteFile(path+".old", []byte("older"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range mostTorn + 2 {
+		if err := os.WriteFile(path, []byte("torn"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if f, err = Create(path, Limits{}, start); err != nil {
+			t.Fatal(err)
+		}
+		_ = f.Close()
+	}
+	if text, _ := os.ReadFile(path + ".old"); string(text) != "older" {
+		t.Errorf("FILE.old is %q", text)
+	}
+	if all, _ := filepath.Glob(path + ".torn-*"); len(all) != mostTorn {
+		t.Errorf("torn files: %v", all)
+	}
+}
+
+// Objects that leave no room in a file are refused, and no file is begun for each line.
+func TestMaxSize(t *testing.T) {
+	record := func(limit int64) (lines int, err error) {
+		f, err := Create(filepath.Join(t.TempDir(), "r.jsonl"), Limits{Size: limit}, start)
+		if err != nil {
+			return 0, err
+		}
+		defer f.Close()
+		w := NewWriter(f, "test", ticking())
+		if err := w.Begin(); err != nil {
+			return 0, err
+		}
+		for i := range 100 {
+			c := claim(i+1, corev1.ClaimPending)
+			c.Name = fmt.Sprint("c", i)
+			w.Object(inventory.Seen{Object: c, Initial: true})
+		}
+		if err := w.Listed(nil); err != nil {
+			return w.Lines(), err
+		}
+		for i := range 500 {
+			w.Object(inventory.Seen{Object: claim(200+i, corev1.PersistentVolumeClaimPhase(fmt.Sprint(i)))})
+			if err := w.Flush(); err != nil {
+				return w.Lines(), err
+			}
+		}
+		return w.Lines(), nil
+	}
+	if lines, err := record(60_000); lines != 102 || err == nil || !strings.Contains(err.Error(), "--max-size=60000") {
+		t.Errorf("objects of more than the size: %d lines, %v", lines, err)
+	}
+	if lines, err := record(150_000); err != nil || lines < 702 || lines > 2000 {
+		t.Errorf("%d lines, %v", lines, err)
 	}
 }
 

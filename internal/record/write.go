@@ -26,11 +26,15 @@ const leasePause = 5 * time.Second
 type Output interface {
 	// Write writes one line, with its newline.
 	Write(line []byte) (int, error)
-	// IsFull reports whether the next line should begin a new file.
+	// IsFull reports whether the next line should begin a new file. It is not asked before Listed.
 	IsFull(now time.Time) bool
 	// Rotate begins a new file.
 	Rotate(now time.Time) error
-	// Flush writes what is buffered to the disk, so that a crash loses no line before it.
+	// Listed is called when all objects have been written with which a file begins. It returns an
+	// error if they leave no room for their changes.
+	Listed() error
+	// Flush writes what is buffered to the file, so that a crash of the process loses no line that
+	// was flushed.
 	Flush() error
 	Close() error
 }
@@ -43,6 +47,7 @@ type Writer struct {
 	known   map[key]*known
 	program string
 	unread  map[string]string
+	listing bool  // the objects that exist are being written
 	err     error // the first that the output returned
 	lines   int
 }
@@ -64,6 +69,7 @@ func NewWriter(out Output, program string, clock func() time.Time) *Writer {
 func (w *Writer) Begin() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.listing = true
 	w.write(Line{Time: w.clock(), Op: Begin, Schema: Schema, Program: w.program})
 	return w.err
 }
@@ -77,11 +83,12 @@ func (w *Writer) Listed(unread map[explain.Kind]string) error {
 	for kind, cause := range unread {
 		w.unread[string(kind)] = cause
 	}
-	w.write(Line{Time: w.clock(), Op: Listed, Unread: w.unread})
+	w.listed(w.clock())
+	w.listing = false
 	return w.err
 }
 
-// Flush writes what is buffered to the disk. It returns the first error of the output, after which
+// Flush writes what is buffered to the file. It returns the first error of the output, after which
 // nothing is written.
 func (w *Writer) Flush() error {
 	w.mu.Lock()
@@ -248,7 +255,7 @@ func (w *Writer) Note(text string) {
 
 // write writes a line. A new file begins with all objects that are known.
 func (w *Writer) write(line Line) {
-	if w.err == nil && line.Op != Begin && w.out.IsFull(line.Time) {
+	if w.err == nil && !w.listing && w.out.IsFull(line.Time) {
 		if w.err = w.out.Rotate(line.Time); w.err == nil {
 			w.everything(line.Time)
 		}
@@ -269,7 +276,15 @@ func (w *Writer) everything(now time.Time) {
 		have.Time, have.Op, have.By, have.Object = now, Have, nil, content
 		w.writeOne(have)
 	}
+	w.listed(now)
+}
+
+// listed writes that all objects have been written with which the file begins.
+func (w *Writer) listed(now time.Time) {
 	w.writeOne(Line{Time: now, Op: Listed, Unread: w.unread})
+	if w.err == nil {
+		w.err = w.out.Listed()
+	}
 }
 
 func (w *Writer) writeOne(line Line) {

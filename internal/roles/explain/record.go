@@ -156,7 +156,7 @@ func (o *recordOptions) run(ctx context.Context) error {
 		return fmt.Errorf("--max-age=%s --for=%s: expected durations of 0 or more", o.maxAge, o.duration)
 	}
 	if o.hidden != "" {
-		return o.hide(limit)
+		return o.hide()
 	}
 	if err := validEndpoints(o.endpoints); err != nil {
 		return err
@@ -236,7 +236,7 @@ func readRoles(ctx context.Context, roles []*record.Role, writer *record.Writer)
 }
 
 // hide writes another record with its names replaced.
-func (o *recordOptions) hide(limit int64) error {
+func (o *recordOptions) hide() error {
 	text, err := os.ReadFile(o.hidden)
 	if err != nil {
 		return fmt.Errorf("--hide-names-of: %w", err)
@@ -252,7 +252,7 @@ func (o *recordOptions) hide(limit int64) error {
 	if _, err := os.Stat(o.output); err == nil {
 		return fmt.Errorf("-o %s: the file exists; name a new one", o.output)
 	}
-	file, err := record.Create(o.output, record.Limits{Size: 2 * limit}, time.Now())
+	file, err := record.Create(o.output, record.Limits{}, time.Now())
 	if err != nil {
 		return err
 	}
