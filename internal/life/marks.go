@@ -55,12 +55,14 @@ func ownTimes(c Change, now []fact) (all []Mark) {
 // appeared returns the facts that hold now and did not before; of a new object those that its
 // creation does not imply.
 func appeared(now, before []fact) (all []fact) {
+	had, steps := keysOf(before), map[Step]bool{}
+	for _, b := range before {
+		steps[b.step] = true
+	}
 	for _, f := range now {
-		isNew := !slices.ContainsFunc(before, func(b fact) bool { return b.key() == f.key() })
 		isImplied := slices.Contains(initial, f.step) &&
-			(f.step != Finalized && !slices.ContainsFunc(before, func(b fact) bool { return b.step == f.step }) ||
-				f.step == Finalized && before == nil)
-		if isNew && !isImplied {
+			(f.step != Finalized && !steps[f.step] || f.step == Finalized && before == nil)
+		if !had[f.key()] && !isImplied {
 			all = append(all, f)
 		}
 	}
@@ -69,8 +71,9 @@ func appeared(now, before []fact) (all []fact) {
 
 // disappeared returns the ends of facts that held before, as facts.
 func disappeared(now, before []fact) (all []fact) {
+	has := keysOf(now)
 	for _, f := range before {
-		if f.undone != "" && !slices.ContainsFunc(now, func(n fact) bool { return n.key() == f.key() }) {
+		if f.undone != "" && !has[f.key()] {
 			f.what, f.lane, f.cuts = f.undone, f.undoneLane, true
 			if f.step == Attached {
 				f.step = Ended
@@ -79,6 +82,14 @@ func disappeared(now, before []fact) (all []fact) {
 		}
 	}
 	return all
+}
+
+func keysOf(facts []fact) map[string]bool {
+	keys := make(map[string]bool, len(facts))
+	for _, f := range facts {
+		keys[f.key()] = true
+	}
+	return keys
 }
 
 func marksOf(i int, c Change, facts []fact) (all []Mark) {

@@ -29,6 +29,9 @@ type File struct {
 	written *counter
 	began   time.Time // of the oldest line
 	opened  int64     // size when the file was opened
+	text    int64     // bytes before compression
+	begin   int64     // text when the file was opened
+	objects int64     // text of the objects that existed when the file was opened
 }
 
 // counter counts the bytes that reach the disk.
@@ -51,12 +54,12 @@ const mostTorn = 9
 // under the name FILE.torn-N.
 func Create(path string, limits Limits, now time.Time) (*File, error) {
 	f := &File{path: path, limits: limits}
-	began, whole, err := examine(path)
+	began, text, whole, err := examine(path)
 	switch {
 	case err != nil:
 		return nil, err
 	case !whole:
-		began = time.Time{}
+		began, text = time.Time{}, 0
 		if err := os.Rename(path, tornName(path)); err != nil {
 			return nil, fmt.Errorf("set the torn record aside: %w", err)
 		}
@@ -64,6 +67,7 @@ func Create(path string, limits Limits, now time.Time) (*File, error) {
 	if began.IsZero() {
 		began = now
 	}
+	f.text = text
 	return f, f.open(began)
 }
 
@@ -83,25 +87,25 @@ func tornName(path string) (name string) {
 	return name
 }
 
-// examine returns the time of the first line of a record, and whether the record can be appended
-// to: it is absent or empty, or its last line is complete.
-func examine(path string) (began time.Time, whole bool, err error) {
+// examine returns the time of the first line of a record, the size of its text, and whether the
+// record can be appended to: it is absent or empty, or its last line is complete.
+func examine(path string) (began time.Time, size int64, whole bool, err error) {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return began, true, nil
+		return began, 0, true, nil
 	}
 	if err != nil {
-		return began, false, fmt.Errorf("-o: %w", err)
+		return began, 0, false, fmt.Errorf("-o: %w", err)
 	}
 	defer file.Close()
 	var from io.Reader = file
 	if isCompressed(path) {
 		gz, err := gzip.NewReader(file)
 		if errors.Is(err, io.EOF) {
-			return began, true, nil // empty
+			return began, 0, true, nil // empty
 		}
 		if err != nil {
-			return began, false, nil //nolint:nilerr // no record, or torn in its first bytes
+			return began, 0, false, nil //nolint:nilerr // no record, or torn in its first bytes
 		}
 		from = gz
 	}
@@ -115,12 +119,13 @@ func examine(path string) (began time.Time, whole bool, err error) {
 		n, err := reader.Read(buffer)
 		if n > 0 {
 			last = buffer[n-1]
+			size += int64(n)
 		}
 		if errors.Is(err, io.EOF) {
-			return line.Time, last == '\n', nil
+			return line.Time, size, last == '\n', nil
 		}
 		if err != nil {
-			return line.Time, false, nil //nolint:nilerr // torn
+			return line.Time, size, false, nil //nolint:nilerr // torn
 		}
 	}
 }
@@ -138,7 +143,7 @@ func (f *File) open(began time.Time) error {
 	if err != nil {
 		return err
 	}
-	f.file, f.began, f.opened = file, began, info.Size()
+	f.file, f.began, f.opened, f.begin = file, began, info.Size(), f.text
 	f.written = &counter{to: file, n: info.Size()}
 	var to io.Writer = f.written
 	f.gz = nil
@@ -151,17 +156,21 @@ func (f *File) open(began time.Time) error {
 }
 
 // Write implements [Output].
-func (f *File) Write(line []byte) (int, error) { return f.buffer.Write(line) }
+func (f *File) Write(line []byte) (int, error) {
+	f.text += int64(len(line))
+	return f.buffer.Write(line)
+}
 
-// IsFull implements [Output].
+// IsFull implements [Output]. A file has no more text than can be read.
 func (f *File) IsFull(now time.Time) bool {
 	return f.limits.Size > 0 && f.written.n > f.limits.Size/2 ||
-		f.limits.Age > 0 && now.Sub(f.began) > f.limits.Age/2
+		f.limits.Age > 0 && now.Sub(f.began) > f.limits.Age/2 || f.text-f.objects > mostOfFile/2
 }
 
 // Listed implements [Output]. It refuses objects that leave no room for their changes: each file
 // has half of the size, and an eighth of the size is the least for the changes.
 func (f *File) Listed() error {
+	f.objects = f.text - f.begin
 	if f.limits.Size == 0 {
 		return nil
 	}
@@ -187,6 +196,7 @@ func (f *File) Rotate(now time.Time) error {
 	if err := os.Rename(f.path, f.path+".old"); err != nil {
 		return err
 	}
+	f.text, f.objects = 0, 0
 	return f.open(now)
 }
 

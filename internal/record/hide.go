@@ -14,12 +14,15 @@ import (
 // object is left out if its names cannot be replaced: without an earlier content of the object that
 // it changes, or with another name than that of its content.
 func HideNames(text []byte, to io.Writer) error {
-	r := new(Record)
+	r := newRecord()
 	lines, err := r.lines("record", text)
 	if err != nil {
 		return err
 	}
-	lines, items := public(lines)
+	lines, items, err := r.public(lines)
+	if err != nil {
+		return err
+	}
 	var unread []map[string]string
 	for _, line := range lines {
 		unread = append(unread, line.Unread)
@@ -39,7 +42,7 @@ func HideNames(text []byte, to io.Writer) error {
 }
 
 // public returns the lines that a hidden record has, and the contents of those about an object.
-func public(lines []Line) (all []Line, items []map[string]any) {
+func (r *Record) public(lines []Line) (all []Line, items []map[string]any, err error) {
 	contents := map[key]map[string]any{}
 	for _, line := range lines {
 		switch line.Op {
@@ -58,6 +61,9 @@ func public(lines []Line) (all []Line, items []map[string]any) {
 			if !k.isOf(content) {
 				continue
 			}
+			if err := r.spend(content); err != nil {
+				return nil, nil, err
+			}
 			contents[k] = content
 			if line.Op == Delete {
 				delete(contents, k)
@@ -66,7 +72,7 @@ func public(lines []Line) (all []Line, items []map[string]any) {
 		case Called, Noted:
 		}
 	}
-	return all, items
+	return all, items, nil
 }
 
 // isOf reports whether a content has the kind and the names of a key.

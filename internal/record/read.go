@@ -24,8 +24,11 @@ import (
 const (
 	// mostOfLine bounds a line. An object of the API server has at most 1.5 MiB.
 	mostOfLine = 16 << 20
-	// mostOfFile bounds the text of a record, which is kept in memory.
-	mostOfFile = 4 << 30
+	// mostOfFile bounds the text of a file, which is kept in memory.
+	mostOfFile = 512 << 20
+	// mostOfContents bounds the contents of all versions of objects, which small patches make of a
+	// large object.
+	mostOfContents = 4 << 30
 )
 
 // Record is what records have: each version of each object.
@@ -42,6 +45,16 @@ type Record struct {
 	end     time.Time
 
 	listing map[key]bool // objects since the last begin; nil outside of a list
+
+	textLeft     int64 // of a file, in bytes
+	contentsLeft int64 // of all versions, in bytes
+}
+
+func newRecord() *Record {
+	return &Record{
+		objects: map[key]*timeline{}, unread: map[explain.Kind]string{},
+		textLeft: mostOfFile, contentsLeft: mostOfContents,
+	}
 }
 
 // timeline are the versions of the objects with one name.
@@ -76,16 +89,20 @@ func Is(text []byte) bool {
 // Load reads records, in the order of their first lines. A record that ends within a line is read
 // up to it.
 func Load(texts map[string][]byte) (*Record, error) {
+	r := newRecord()
+	return r, r.load(texts)
+}
+
+func (r *Record) load(texts map[string][]byte) error {
 	type part struct {
 		name  string
 		lines []Line
 	}
-	r := &Record{objects: map[key]*timeline{}, unread: map[explain.Kind]string{}}
 	var parts []part
 	for name, text := range texts {
 		lines, err := r.lines(name, text)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if len(lines) > 0 {
 			parts = append(parts, part{name, lines})
@@ -96,18 +113,55 @@ func Load(texts map[string][]byte) (*Record, error) {
 	})
 	for _, p := range parts {
 		for n, line := range p.lines {
-			if err := r.add(line); err != nil {
+			err := r.add(line)
+			if errors.Is(err, errTooLarge) {
+				return fmt.Errorf("%s: line %d: %w", p.name, n+1, err)
+			}
+			if err != nil {
 				r.note("%s: line %d: %v", p.name, n+1, err)
 			}
 		}
 	}
 	r.order()
-	return r, nil
+	return nil
+}
+
+// errTooLarge says that a record would take too much memory.
+var errTooLarge = fmt.Errorf(
+	"the versions of the objects take more than %d GiB; read fewer files, or record with a smaller --max-size",
+	mostOfContents>>30,
+)
+
+// spend counts a content that is kept.
+func (r *Record) spend(content map[string]any) error {
+	r.contentsLeft -= sizeOf(content)
+	if r.contentsLeft < 0 {
+		return errTooLarge
+	}
+	return nil
+}
+
+// sizeOf is about the number of bytes that a value takes as JSON.
+func sizeOf(value any) (size int64) {
+	const ofScalar = 8
+	switch v := value.(type) {
+	case map[string]any:
+		for field, inner := range v {
+			size += int64(len(field)) + ofScalar + sizeOf(inner)
+		}
+	case []any:
+		for _, inner := range v {
+			size += sizeOf(inner)
+		}
+	case string:
+		return int64(len(v)) + ofScalar
+	}
+	return size + ofScalar
 }
 
 // Lines decodes one record without looking at what it says. Lines that cannot be decoded are left
 // out.
-func Lines(text []byte) ([]Line, error) { return new(Record).lines("record", text) }
+func Lines(text []byte) ([]Line, error) { return newRecord().lines("record", text) }
 
 // mostNotes bounds how many lines that cannot be used are named.
 const mostNotes = 10
@@ -126,29 +180,61 @@ func (r *Record) lines(name string, text []byte) (all []Line, err error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	reader := bufio.NewScanner(io.LimitReader(from, mostOfFile))
-	reader.Buffer(nil, mostOfLine)
-	for n := 1; reader.Scan(); n++ {
-		var line Line
-		decoder := json.NewDecoder(bytes.NewReader(reader.Bytes()))
-		decoder.UseNumber()
-		if err := decoder.Decode(&line); err != nil {
-			r.note("%s: line %d is no line of a record: %v", name, n, err)
+	limited := &io.LimitedReader{R: from, N: r.textLeft + 1}
+	reader := bufio.NewReaderSize(limited, 1<<16)
+	for n := 1; err == nil; n++ {
+		var text []byte
+		var isTooLong bool
+		text, isTooLong, err = readLine(reader)
+		switch {
+		case limited.N == 0:
+			return nil, fmt.Errorf("%s: its text has more than %d bytes; record with a smaller --max-size", name, r.textLeft)
+		case isTooLong:
+			r.note("%s: line %d has more than %d bytes, and is left out", name, n, mostOfLine)
+			continue
+		case len(text) == 0:
+			continue
+		}
+		line, problem := decodeLine(text)
+		if problem != nil {
+			r.note("%s: line %d is no line of a record: %v", name, n, problem)
 			continue
 		}
 		if line.Schema != "" && line.Schema != Schema {
 			return nil, fmt.Errorf("%s: line %d: schema %q: this program reads %s", name, n, line.Schema, Schema)
 		}
-		numbers(line.Object)
-		numbers(line.Patch)
 		all = append(all, line)
 	}
-	if err := reader.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return nil, fmt.Errorf("%s: a line has more than %d bytes", name, mostOfLine)
-	} else if err != nil {
+	if !errors.Is(err, io.EOF) {
 		r.note("%s: it ends within a line: %v", name, err)
 	}
 	return all, nil
+}
+
+// readLine returns the next line without its end. Of a line that is too long it returns nothing.
+func readLine(from *bufio.Reader) (line []byte, isTooLong bool, err error) {
+	for {
+		part, err := from.ReadSlice('\n')
+		if isTooLong = isTooLong || len(line)+len(part) > mostOfLine; isTooLong {
+			line = nil
+		} else {
+			line = append(line, part...)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return bytes.TrimRight(line, "\r\n"), isTooLong, err
+		}
+	}
+}
+
+func decodeLine(text []byte) (line Line, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&line); err != nil {
+		return line, err
+	}
+	numbers(line.Object)
+	numbers(line.Patch)
+	return line, nil
 }
 
 // add takes one line.
@@ -167,7 +253,10 @@ func (r *Record) add(line Line) error {
 		}
 		for k, t := range r.objects {
 			if r.listing != nil && t.content != nil && !r.listing[k] {
-				_ = r.change(k, t, nil, line) // it went while no recorder ran; its content was decoded before
+				// it went while no recorder ran; its content was decoded before
+				if err := r.change(k, t, nil, line); err != nil {
+					return err
+				}
 			}
 		}
 		r.listing = nil
@@ -244,6 +333,9 @@ func (r *Record) change(k key, t *timeline, content map[string]any, line Line) e
 	if kind, _ := content["kind"].(string); kind != k.kind || object.GetName() != k.name ||
 		object.GetNamespace() != k.namespace {
 		return fmt.Errorf("its object is %s %s, and not %s %s", kind, object.GetName(), k.kind, k.name)
+	}
+	if err := r.spend(content); err != nil {
+		return err
 	}
 	t.content = content
 	if isGone {

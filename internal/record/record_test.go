@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -182,130 +180,6 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// A file is continued, what was deleted in between is gone, and a torn file is set aside.
-func TestFile(t *testing.T) {
-	for _, name := range []string{"r.jsonl", "r.jsonl.gz"} {
-		path := filepath.Join(t.TempDir(), name)
-		f, err := Create(path, Limits{}, start)
-		if err != nil {
-			t.Fatal(err)
-		}
-		clock := ticking()
-		w := NewWriter(f, "test", clock)
-		_ = w.Begin()
-		w.Object(inventory.Seen{Object: claim(10, corev1.ClaimBound), Initial: true})
-		_ = w.Listed(nil)
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if f, err = Create(path, Limits{}, start); err != nil {
-			t.Fatal(err)
-		}
-		w = NewWriter(f, "test", clock)
-		_ = w.Begin()
-		_ = w.Listed(nil)
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := Load(map[string][]byte{name: text})
-		if err != nil || len(r.Notes) > 0 {
-			t.Fatal(err, r.Notes)
-		}
-		if got := phases(t, r); got[0] != "Bound" || got[len(got)-1] != "none" {
-			t.Errorf("%s: phases %v", name, got)
-		}
-		if err := os.WriteFile(path, text[:len(text)-5], 0o600); err != nil {
-			t.Fatal(err)
-		}
-		torn, err := Load(map[string][]byte{name: text[:len(text)-5]})
-		if err != nil || len(torn.Notes) == 0 {
-			t.Errorf("%s: a torn record: %v %v", name, err, torn)
-		}
-		if f, err = Create(path, Limits{Size: 1}, start); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := os.Stat(path + ".torn-1"); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		_ = f.Close()
-	}
-}
-
-// A continued file has the age of its oldest line, and a torn one replaces no other file.
-func TestCreate(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "r.jsonl.gz")
-	f, err := Create(path, Limits{}, start)
-	if err != nil {
-		t.Fatal(err)
-	}
-	written(t, f)
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if f, err = Create(path, Limits{Age: time.Hour}, start.Add(2*time.Hour)); err != nil || !f.IsFull(start.Add(2*time.Hour)) {
-		t.Errorf("the age of a continued file: %v, %s", err, f.began)
-	}
-	_ = f.Close()
-	if err := os.WriteFile(path+".old", []byte("older"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for range mostTorn + 2 {
-		if err := os.WriteFile(path, []byte("torn"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if f, err = Create(path, Limits{}, start); err != nil {
-			t.Fatal(err)
-		}
-		_ = f.Close()
-	}
-	if text, _ := os.ReadFile(path + ".old"); string(text) != "older" {
-		t.Errorf("FILE.old is %q", text)
-	}
-	if all, _ := filepath.Glob(path + ".torn-*"); len(all) != mostTorn {
-		t.Errorf("torn files: %v", all)
-	}
-}
-
-// Objects that leave no room in a file are refused, and no file is begun for each line.
-func TestMaxSize(t *testing.T) {
-	record := func(limit int64) (lines int, err error) {
-		f, err := Create(filepath.Join(t.TempDir(), "r.jsonl"), Limits{Size: limit}, start)
-		if err != nil {
-			return 0, err
-		}
-		defer f.Close()
-		w := NewWriter(f, "test", ticking())
-		if err := w.Begin(); err != nil {
-			return 0, err
-		}
-		for i := range 100 {
-			c := claim(i+1, corev1.ClaimPending)
-			c.Name = fmt.Sprint("c", i)
-			w.Object(inventory.Seen{Object: c, Initial: true})
-		}
-		if err := w.Listed(nil); err != nil {
-			return w.Lines(), err
-		}
-		for i := range 500 {
-			w.Object(inventory.Seen{Object: claim(200+i, corev1.PersistentVolumeClaimPhase(fmt.Sprint(i)))})
-			if err := w.Flush(); err != nil {
-				return w.Lines(), err
-			}
-		}
-		return w.Lines(), nil
-	}
-	if lines, err := record(60_000); lines != 102 || err == nil || !strings.Contains(err.Error(), "--max-size=60000") {
-		t.Errorf("objects of more than the size: %d lines, %v", lines, err)
-	}
-	if lines, err := record(150_000); err != nil || lines < 702 || lines > 2000 {
-		t.Errorf("%d lines, %v", lines, err)
-	}
-}
-
 // Names are replaced in all lines, by the same words, and the record stays one.
 func TestHideNames(t *testing.T) {
 	out, hidden := &buffer{}, &bytes.Buffer{}
@@ -324,42 +198,6 @@ func TestHideNames(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"none", "Pending", "Bound", "Bound", "none"}, phases(t, r)); diff != "" {
 		t.Error(diff)
-	}
-}
-
-// A line whose names cannot be replaced is left out, and causes of unread kinds lose theirs.
-func TestHideNamesOfOddLines(t *testing.T) {
-	out, hidden := &buffer{}, &bytes.Buffer{}
-	w := NewWriter(out, "test", ticking())
-	_ = w.Begin()
-	_ = w.Listed(map[explain.Kind]string{
-		explain.Pod:  explain.OnlyIn + "shop may be read",
-		explain.Node: `not "data", which cannot be decoded: "key"`,
-	})
-	w.Object(inventory.Seen{Object: claim(10, corev1.ClaimPending)})
-	gone := claim(10, corev1.ClaimPending)
-	gone.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "data"}}
-	w.Object(inventory.Seen{Object: gone, Deleted: true}) // its content is that of the line before
-	text := out.String() +
-		`{"op":"delete","kind":"Pod","namespace":"shop","name":"data"}` + "\n" +
-		`{"op":"change","kind":"Pod","namespace":"shop","name":"data","patch":{"spec":null}}` + "\n" +
-		`{"op":"have","kind":"Pod","namespace":"shop","name":"data","object":{"kind":"Pod"}}` + "\n" +
-		`{"op":"data","kind":"Pod","namespace":"shop","name":"data","note":"shop"}` + "\n"
-	if !strings.Contains(text, `"op":"delete","kind":"PersistentVolumeClaim"`) {
-		t.Fatal(text)
-	}
-	if err := HideNames([]byte(text), hidden); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{`shop`, `"data`, `key`} {
-		if strings.Contains(hidden.String(), name) {
-			t.Errorf("%s is left in %s", name, hidden.String())
-		}
-	}
-	for _, want := range []string{`"op":"delete"`, explain.OnlyIn + "namespace-1 may be read", `"namespace":"namespace-1"`} {
-		if !strings.Contains(hidden.String(), want) {
-			t.Errorf("no %s in %s", want, hidden.String())
-		}
 	}
 }
 

@@ -1,0 +1,169 @@
+package record
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/purser-csi/purser/internal/explain/inventory"
+)
+
+// A file is continued, what was deleted in between is gone, and a torn file is set aside.
+func TestFile(t *testing.T) {
+	for _, name := range []string{"r.jsonl", "r.jsonl.gz"} {
+		path := filepath.Join(t.TempDir(), name)
+		f, err := Create(path, Limits{}, start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clock := ticking()
+		w := NewWriter(f, "test", clock)
+		_ = w.Begin()
+		w.Object(inventory.Seen{Object: claim(10, corev1.ClaimBound), Initial: true})
+		_ = w.Listed(nil)
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if f, err = Create(path, Limits{}, start); err != nil {
+			t.Fatal(err)
+		}
+		w = NewWriter(f, "test", clock)
+		_ = w.Begin()
+		_ = w.Listed(nil)
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Load(map[string][]byte{name: text})
+		if err != nil || len(r.Notes) > 0 {
+			t.Fatal(err, r.Notes)
+		}
+		if got := phases(t, r); got[0] != "Bound" || got[len(got)-1] != "none" {
+			t.Errorf("%s: phases %v", name, got)
+		}
+		if err := os.WriteFile(path, text[:len(text)-5], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		torn, err := Load(map[string][]byte{name: text[:len(text)-5]})
+		if err != nil || len(torn.Notes) == 0 {
+			t.Errorf("%s: a torn record: %v %v", name, err, torn)
+		}
+		if f, err = Create(path, Limits{Size: 1}, start); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(path + ".torn-1"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		_ = f.Close()
+	}
+}
+
+// A continued file has the age of its oldest line, and a torn one replaces no other file.
+func TestCreate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.jsonl.gz")
+	f, err := Create(path, Limits{}, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written(t, f)
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if f, err = Create(path, Limits{Age: time.Hour}, start.Add(2*time.Hour)); err != nil || !f.IsFull(start.Add(2*time.Hour)) {
+		t.Errorf("the age of a continued file: %v, %s", err, f.began)
+	}
+	_ = f.Close()
+	if err := os.WriteFile(path+".old", []byte("older"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range mostTorn + 2 {
+		if err := os.WriteFile(path, []byte("torn"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if f, err = Create(path, Limits{}, start); err != nil {
+			t.Fatal(err)
+		}
+		_ = f.Close()
+	}
+	if text, _ := os.ReadFile(path + ".old"); string(text) != "older" {
+		t.Errorf("FILE.old is %q", text)
+	}
+	if all, _ := filepath.Glob(path + ".torn-*"); len(all) != mostTorn {
+		t.Errorf("torn files: %v", all)
+	}
+}
+
+// Objects that leave no room in a file are refused, and no file is begun for each line.
+func TestMaxSize(t *testing.T) {
+	record := func(limit int64) (lines int, err error) {
+		f, err := Create(filepath.Join(t.TempDir(), "r.jsonl"), Limits{Size: limit}, start)
+		if err != nil {
+			return 0, err
+		}
+		defer f.Close()
+		w := NewWriter(f, "test", ticking())
+		if err := w.Begin(); err != nil {
+			return 0, err
+		}
+		for i := range 100 {
+			c := claim(i+1, corev1.ClaimPending)
+			c.Name = fmt.Sprint("c", i)
+			w.Object(inventory.Seen{Object: c, Initial: true})
+		}
+		if err := w.Listed(nil); err != nil {
+			return w.Lines(), err
+		}
+		for i := range 500 {
+			w.Object(inventory.Seen{Object: claim(200+i, corev1.PersistentVolumeClaimPhase(fmt.Sprint(i)))})
+			if err := w.Flush(); err != nil {
+				return w.Lines(), err
+			}
+		}
+		return w.Lines(), nil
+	}
+	if lines, err := record(60_000); lines != 102 || err == nil || !strings.Contains(err.Error(), "--max-size=60000") {
+		t.Errorf("objects of more than the size: %d lines, %v", lines, err)
+	}
+	if lines, err := record(150_000); err != nil || lines < 702 || lines > 2000 {
+		t.Errorf("%d lines, %v", lines, err)
+	}
+}
+
+// Text that is too large is refused with an error, and a long line alone is left out.
+func TestBounds(t *testing.T) {
+	out := &buffer{}
+	written(t, out)
+	text := out.Bytes()
+	for _, tc := range []struct {
+		text, contents int64
+		want           string
+	}{
+		{int64(len(text)), 1 << 20, ""},
+		{int64(len(text)) - 1, 1 << 20, "text has more than"},
+		{int64(len(text)), 500, "versions of the objects take more than"},
+	} {
+		r := newRecord()
+		r.textLeft, r.contentsLeft = tc.text, tc.contents
+		err := r.load(map[string][]byte{"r": text})
+		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%d and %d bytes: %v, want %q", tc.text, tc.contents, err, tc.want)
+		}
+	}
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	long := append([]byte(nil), lines[0]...)
+	long = append(long, bytes.Repeat([]byte("x"), mostOfLine+1)...)
+	long = append(long, '\n')
+	r, err := Load(map[string][]byte{"r": append(long, bytes.Join(lines[1:], nil)...)})
+	if err != nil || len(r.Notes) != 1 || len(r.changes) == 0 || !strings.Contains(r.Notes[0], "line 2 has more than") {
+		t.Errorf("a long line: %v, %+v", err, r)
+	}
+}
