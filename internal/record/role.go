@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/purser-csi/purser/internal/life"
 	"github.com/purser-csi/purser/internal/telemetry"
@@ -18,14 +19,43 @@ type Role struct {
 	instance string
 	next     uint64
 	silent   bool // it did not answer last time
+	client   http.Client
 }
 
 // NewRole returns the role at an address such as http://127.0.0.1:8080.
-func NewRole(endpoint string) *Role { return &Role{endpoint: strings.TrimSuffix(endpoint, "/")} }
+func NewRole(endpoint string) *Role {
+	r := &Role{endpoint: strings.TrimSuffix(endpoint, "/")}
+	r.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return r
+}
+
+const (
+	// pauseOfRoles is between two reads of a role.
+	pauseOfRoles = time.Second
+	// patienceWithRoles bounds one read of a role.
+	patienceWithRoles = 5 * time.Second
+)
+
+// Follow reads the spans every second until the context ends, and then once more.
+func (r *Role) Follow(ctx context.Context, w *Writer) {
+	tick := time.NewTicker(pauseOfRoles)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			r.Read(context.WithoutCancel(ctx), w)
+			return
+		case <-tick.C:
+			r.Read(ctx, w)
+		}
+	}
+}
 
 // Read writes the spans since the last read. Spans that the role does not keep any more, and a role
 // that does not answer, are noted in the record.
 func (r *Role) Read(ctx context.Context, w *Writer) {
+	ctx, stop := context.WithTimeout(ctx, patienceWithRoles)
+	defer stop()
 	answer, err := r.ask(ctx)
 	if err == nil && answer.Instance != r.instance { // it was restarted: its spans begin anew
 		r.instance, r.next = answer.Instance, 0
@@ -43,8 +73,20 @@ func (r *Role) Read(ctx context.Context, w *Writer) {
 		w.Note(fmt.Sprintf("%s: %d spans are not kept any more", r.endpoint, answer.Lost))
 	}
 	for _, span := range answer.Spans {
+		for _, text := range []*string{&span.Role, &span.Name, &span.Code, &span.Volume, &span.Object} {
+			*text = cut(*text)
+		}
 		w.Call(life.Call(span))
 	}
+}
+
+// cut bounds a text of a span. Names and handles have a few hundred bytes.
+func cut(text string) string {
+	const most = 1 << 10
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + "..."
+	}
+	return text
 }
 
 // mostOfAnswer bounds what is read of an endpoint.
@@ -56,7 +98,7 @@ func (r *Role) ask(ctx context.Context) (a telemetry.SpansAnswer, err error) {
 	if err != nil {
 		return a, err
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := r.client.Do(request)
 	if err != nil {
 		return a, err
 	}

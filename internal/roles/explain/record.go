@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -139,12 +140,8 @@ FILE.old, and FILE begins again with all objects.`,
 	return c
 }
 
-const (
-	// flushed is how often what is recorded reaches the disk.
-	flushed = time.Second
-	// patienceWithRoles bounds a round of reading what the roles have done.
-	patienceWithRoles = 5 * time.Second
-)
+// flushed is how often what is recorded reaches the file.
+const flushed = time.Second
 
 func (o *recordOptions) run(ctx context.Context) error {
 	quantity, err := resource.ParseQuantity(o.maxSize)
@@ -203,35 +200,22 @@ func (o *recordOptions) into(
 		}
 		return err
 	}
-	roles := make([]*record.Role, len(o.endpoints))
-	for i, endpoint := range o.endpoints {
-		roles[i] = record.NewRole(endpoint)
+	var roles sync.WaitGroup
+	for _, endpoint := range o.endpoints {
+		roles.Go(func() { record.NewRole(endpoint).Follow(watching, writer) })
 	}
 	tick := time.NewTicker(flushed)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			last, stop := context.WithTimeout(context.WithoutCancel(ctx), patienceWithRoles)
-			defer stop()
-			readRoles(last, roles, writer)
+			roles.Wait()
 			return writer.Close()
 		case <-tick.C:
-			readRoles(ctx, roles, writer)
 			if err := writer.Flush(); err != nil {
 				return err
 			}
 		}
-	}
-}
-
-// readRoles records what roles have done since they were read last. A role that does not answer is
-// read again later.
-func readRoles(ctx context.Context, roles []*record.Role, writer *record.Writer) {
-	bound, stop := context.WithTimeout(ctx, patienceWithRoles)
-	defer stop()
-	for _, role := range roles {
-		role.Read(bound, writer)
 	}
 }
 
