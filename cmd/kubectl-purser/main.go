@@ -59,7 +59,7 @@ func command() *cobra.Command {
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	streams := explain.Streams{In: os.Stdin, Out: os.Stdout}
+	streams := explain.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 	root.AddCommand(explain.New(streams)...)
 	root.AddCommand(mcp.New(streams), cli.VersionCommand(version))
 	root.SetFlagErrorFunc(cli.FlagError)

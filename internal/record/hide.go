@@ -12,16 +12,16 @@ import (
 // HideNames writes a record with its names replaced as in a dump, each by the same word in all
 // lines. Calls and notes are left out: their texts have names that no object has. A line about an
 // object is left out if its names cannot be replaced: without an earlier content of the object that
-// it changes, or with another name than that of its content.
-func HideNames(text []byte, to io.Writer) error {
+// it changes, or with another name than that of its content. The notes say which lines are not used.
+func HideNames(text []byte, to io.Writer) (notes []string, err error) {
 	r := newRecord()
 	lines, err := r.lines("record", text)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	lines, items, err := r.public(lines)
 	if err != nil {
-		return err
+		return r.Notes, err
 	}
 	var unread []map[string]string
 	for _, line := range lines {
@@ -35,10 +35,10 @@ func HideNames(text []byte, to io.Writer) error {
 			hidden = hidden[1:]
 		}
 		if err := writeLine(to, line); err != nil {
-			return err
+			return r.Notes, err
 		}
 	}
-	return nil
+	return r.Notes, nil
 }
 
 // public returns the lines that a hidden record has, and the contents of those about an object.
@@ -59,6 +59,7 @@ func (r *Record) public(lines []Line) (all []Line, items []map[string]any, err e
 				}
 			}
 			if !k.isOf(content) {
+				r.note("a line about %s %s has no content of that name, and is left out", k.kind, k.name)
 				continue
 			}
 			if err := r.spend(content); err != nil {

@@ -33,7 +33,7 @@ func TestHideNamesOfOddLines(t *testing.T) {
 	if !strings.Contains(text, `"op":"delete","kind":"PersistentVolumeClaim"`) {
 		t.Fatal(text)
 	}
-	if err := HideNames([]byte(text), hidden); err != nil {
+	if _, err := HideNames([]byte(text), hidden); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{`shop`, `"data`, `key`} {

@@ -33,7 +33,7 @@ const (
 
 // Record is what records have: each version of each object.
 type Record struct {
-	// Notes say which lines could not be used.
+	// Notes say what the recorder could not record, and which lines could not be used.
 	Notes []string
 
 	changes []life.Change
@@ -163,12 +163,15 @@ func sizeOf(value any) (size int64) {
 // out.
 func Lines(text []byte) ([]Line, error) { return newRecord().lines("record", text) }
 
-// mostNotes bounds how many lines that cannot be used are named.
+// mostNotes bounds how many notes are kept.
 const mostNotes = 10
 
 func (r *Record) note(format string, args ...any) {
-	if len(r.Notes) < mostNotes {
+	switch {
+	case len(r.Notes) < mostNotes:
 		r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
+	case len(r.Notes) == mostNotes:
+		r.Notes = append(r.Notes, "there are more notes, which are not shown")
 	}
 }
 

@@ -184,7 +184,7 @@ func TestOrder(t *testing.T) {
 func TestHideNames(t *testing.T) {
 	out, hidden := &buffer{}, &bytes.Buffer{}
 	written(t, out)
-	if err := HideNames(out.Bytes(), hidden); err != nil {
+	if _, err := HideNames(out.Bytes(), hidden); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{`"shop"`, `"data"`, `"key"`} {

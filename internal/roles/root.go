@@ -123,7 +123,7 @@ role is the first argument, or the name of the program.`,
 		cli.CollectMistakes(c.Flags())
 	}
 	// These take arguments, and end at the first mistake.
-	for _, c := range explain.New(explain.Streams{In: os.Stdin, Out: p.Out}) {
+	for _, c := range explain.New(explain.Streams{In: os.Stdin, Out: p.Out, Err: p.Err}) {
 		c.GroupID = cli.GroupAsk
 		root.AddCommand(c)
 	}

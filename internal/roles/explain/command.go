@@ -21,6 +21,7 @@ import (
 type Streams struct {
 	In  io.Reader
 	Out io.Writer
+	Err io.Writer // takes notes about the input; nil for none
 }
 
 // ExitError ends the program with a code. Err is printed; without one the answer has been printed.
@@ -108,7 +109,7 @@ type explainOptions struct {
 }
 
 func newExplain(streams Streams) *cobra.Command {
-	o := &explainOptions{source: source{in: streams.In}, out: streams.Out}
+	o := &explainOptions{source: source{in: streams.In, notes: streams.Err}, out: streams.Out}
 	c := &cobra.Command{
 		Use:   "explain [KIND/NAME ...]",
 		Short: "Say why a claim, volume or pod is stuck",

@@ -258,3 +258,36 @@ func TestFromPipe(t *testing.T) {
 		t.Errorf("exit code %d, %v: %s", code, err, out)
 	}
 }
+
+// What of a record cannot be used is printed apart from the answer, without control characters.
+func TestNotes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.jsonl")
+	text := `{"time":"2026-01-31T12:00:00Z","op":"begin","schema":"purser.record/v1"}
+{"time":"2026-01-31T12:00:00Z","op":"listed","unread":{"Node":"the API server does not serve them"}}
+{"time":"2026-01-31T12:00:01Z","op":"note","note":"a role is \u001b[2Jsilent"}
+{"time":"2026-01-31T12:00:02Z","op":"add","kind":"PersistentVolumeClaim","namespace":"shop","name":"c",` +
+		`"object":{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"namespace":"shop","name":"c"}}}
+`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"life", "pvc/c", "-n", "shop", "--from", path, "-o", "json"}, {"tree", "pvc/c", "-n", "shop", "--from", path},
+		{"explain", "--from", path}, {"dump", "--from", path},
+	} {
+		var out, notes bytes.Buffer
+		for _, c := range New(Streams{Out: &out, Err: &notes}) {
+			if c.Name() == args[0] {
+				c.SetArgs(args[1:])
+				c.SilenceUsage, c.SilenceErrors = true, true
+				_ = c.ExecuteContext(t.Context()) // the exit code of another test
+			}
+		}
+		if want := "Note: a role is \\x1b[2Jsilent\n"; notes.String() != want {
+			t.Errorf("%s: notes %q, want %q", args, notes.String(), want)
+		}
+		if args[0] == "life" && !strings.Contains(out.String(), `"unread": [`) {
+			t.Errorf("no unread kinds in %s", out.String())
+		}
+	}
+}

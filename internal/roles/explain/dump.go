@@ -29,7 +29,7 @@ type dumpOptions struct {
 }
 
 func newDump(streams Streams) *cobra.Command {
-	o := &dumpOptions{source: source{in: streams.In}, out: streams.Out}
+	o := &dumpOptions{source: source{in: streams.In, notes: streams.Err}, out: streams.Out}
 	c := &cobra.Command{
 		Use:   "dump",
 		Short: "Write all that explain needs into a file that can be sent",

@@ -21,7 +21,7 @@ type lifeOptions struct {
 }
 
 func newLife(streams Streams) *cobra.Command {
-	o := &lifeOptions{source: source{in: streams.In}, out: streams.Out}
+	o := &lifeOptions{source: source{in: streams.In, notes: streams.Err}, out: streams.Out}
 	c := &cobra.Command{
 		Use:   "life KIND/NAME ...",
 		Short: "Show what happened to a volume, and what took how long",
@@ -59,7 +59,7 @@ func (o *lifeOptions) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	answer := life.Answer{Schema: life.Schema, Time: history.Final.Now, Lives: []life.Life{}}
+	answer := life.Answer{Schema: life.Schema, Time: history.Final.Now, Lives: []life.Life{}, Unread: history.Final.UnreadTexts()}
 	for _, ref := range refs {
 		lives, err := livesOf(history, ref)
 		if err != nil {

@@ -100,6 +100,7 @@ func (s *source) complete(c *cobra.Command, args []string, typed string) ([]stri
 	const patience = 3 * time.Second
 	ctx, stop := context.WithTimeout(c.Context(), patience)
 	defer stop()
+	s.notes = nil // the line that is typed stays as it is
 	cluster, namespace, err := s.read(ctx)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/explain/inventory"
+	"github.com/purser-csi/purser/internal/printable"
 	"github.com/purser-csi/purser/internal/record"
 	"github.com/purser-csi/purser/internal/size"
 )
@@ -49,6 +50,7 @@ func (s *source) readRecord() (*inventory.Builder, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.note(loaded.Notes)
 	at := loaded.End()
 	if s.at != "" {
 		if at, err = time.Parse(time.RFC3339, s.at); err != nil {
@@ -87,6 +89,16 @@ func (s *source) recordIn(from string) ([]byte, bool, error) {
 	return text, record.Is(text), nil
 }
 
+// note prints what of a record cannot be used.
+func (s *source) note(notes []string) {
+	if s.notes == nil {
+		return
+	}
+	for _, text := range notes {
+		fmt.Fprintln(s.notes, "Note:", printable.Line(text))
+	}
+}
+
 // keep keeps the text of a source that can be read once.
 func (s *source) keep(from string, text []byte) {
 	if s.once == nil {
@@ -106,7 +118,7 @@ type recordOptions struct {
 }
 
 func newRecord(streams Streams) *cobra.Command {
-	o := &recordOptions{source: source{in: streams.In}, out: streams.Out}
+	o := &recordOptions{source: source{in: streams.In, notes: streams.Err}, out: streams.Out}
 	c := &cobra.Command{
 		Use:   "record",
 		Short: "Write each change of the objects that explain reads into a file",
@@ -231,7 +243,9 @@ func (o *recordOptions) hide() error {
 		)
 	}
 	if o.output == "-" {
-		return record.HideNames(text, o.out)
+		notes, err := record.HideNames(text, o.out)
+		o.note(notes)
+		return err
 	}
 	if _, err := os.Stat(o.output); err == nil {
 		return fmt.Errorf("-o %s: the file exists; name a new one", o.output)
@@ -240,5 +254,7 @@ func (o *recordOptions) hide() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(record.HideNames(text, file), file.Close())
+	notes, err := record.HideNames(text, file)
+	o.note(notes)
+	return errors.Join(err, file.Close())
 }

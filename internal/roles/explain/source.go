@@ -33,6 +33,7 @@ type source struct {
 	once                  map[string][]byte // texts of --from that can be read once: standard input, pipes
 	record                *record.Record    // that --from names; nil for a dump or a cluster
 	in                    io.Reader         // for --from -
+	notes                 io.Writer         // takes what of a record cannot be used; nil for nothing
 	api                   *rest.Config
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 func newTree(streams Streams) *cobra.Command {
-	s := &source{in: streams.In}
+	s := &source{in: streams.In, notes: streams.Err}
 	output := "text"
 	c := &cobra.Command{
 		Use:   "tree KIND/NAME",
