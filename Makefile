@@ -216,12 +216,12 @@ bench-snapshot: cluster-tools build ## take, restore and delete 200 snapshots at
 	@$(GO) run ./test/bench snapshot $(BENCH)
 
 .PHONY: bench-scale
-bench-scale: cluster-tools build ## compare an empty cluster with one of 25000 claims, BENCH=-whole for 100000, ours and stock (half an hour; 6 GiB)
+bench-scale: cluster-tools build ## compare an empty cluster with one of 25000 claims, BENCH=-whole for 100000, ours and stock
 	@tools/build.sh $(BIN) upstream-csi-provisioner upstream-csi-attacher
 	@$(GO) run ./test/bench scale $(BENCH)
 
 .PHONY: bench-pod
-bench-pod: kubelet-tools ## measure what a volume adds to the start of a pod on a kubelet, ours and stock, as root (minutes)
+bench-pod: kubelet-tools ## measure what a volume adds to the start of a pod on a kubelet, ours and stock, as root
 	@tools/build.sh $(BIN) upstream-csi-provisioner upstream-csi-attacher
 	@$(GO) run ./test/bench pod $(BENCH)
 
