@@ -54,21 +54,21 @@ const mostTorn = 9
 // under the name FILE.torn-N.
 func Create(path string, limits Limits, now time.Time) (*File, error) {
 	f := &File{path: path, limits: limits}
-	began, text, whole, err := examine(path)
+	found, err := examine(path)
 	switch {
 	case err != nil:
 		return nil, err
-	case !whole:
-		began, text = time.Time{}, 0
+	case !found.whole:
+		found = existing{}
 		if err := os.Rename(path, tornName(path)); err != nil {
 			return nil, fmt.Errorf("set the torn record aside: %w", err)
 		}
 	}
-	if began.IsZero() {
-		began = now
+	if found.began.IsZero() {
+		found.began = now
 	}
-	f.text = text
-	return f, f.open(began)
+	f.text = found.text
+	return f, f.open(found.began)
 }
 
 // tornName returns the first free name for a torn file; without a free one, that of the oldest.
@@ -87,25 +87,31 @@ func tornName(path string) (name string) {
 	return name
 }
 
-// examine returns the time of the first line of a record, the size of its text, and whether the
-// record can be appended to: it is absent or empty, or its last line is complete.
-func examine(path string) (began time.Time, size int64, whole bool, err error) {
+// existing is what there is of a record.
+type existing struct {
+	began time.Time // of its first line
+	text  int64     // bytes before compression
+	whole bool      // it can be appended to: it is absent or empty, or its last line is complete
+}
+
+// examine reads a record that may exist.
+func examine(path string) (found existing, err error) {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return began, 0, true, nil
+		return existing{whole: true}, nil
 	}
 	if err != nil {
-		return began, 0, false, fmt.Errorf("-o: %w", err)
+		return existing{}, fmt.Errorf("-o: %w", err)
 	}
 	defer file.Close()
 	var from io.Reader = file
 	if isCompressed(path) {
 		gz, err := gzip.NewReader(file)
 		if errors.Is(err, io.EOF) {
-			return began, 0, true, nil // empty
+			return existing{whole: true}, nil // empty
 		}
 		if err != nil {
-			return began, 0, false, nil //nolint:nilerr // no record, or torn in its first bytes
+			return existing{}, nil //nolint:nilerr // no record, or torn in its first bytes
 		}
 		from = gz
 	}
@@ -114,18 +120,20 @@ func examine(path string) (began time.Time, size int64, whole bool, err error) {
 	first, _, _ := bytes.Cut(head, []byte("\n"))
 	var line struct{ Time time.Time }
 	_ = json.Unmarshal(first, &line) // no record: the time is zero
+	found.began = line.Time
 	last, buffer := byte('\n'), make([]byte, 1<<16)
 	for {
 		n, err := reader.Read(buffer)
 		if n > 0 {
 			last = buffer[n-1]
-			size += int64(n)
+			found.text += int64(n)
 		}
 		if errors.Is(err, io.EOF) {
-			return line.Time, size, last == '\n', nil
+			found.whole = last == '\n'
+			return found, nil
 		}
 		if err != nil {
-			return line.Time, size, false, nil //nolint:nilerr // torn
+			return found, nil //nolint:nilerr // torn
 		}
 	}
 }
@@ -183,7 +191,8 @@ func (f *File) Listed() error {
 	}
 	const mebi = 1 << 20
 	return fmt.Errorf(
-		"--max-size=%d: the objects that exist take %d bytes, and each of two files begins with them; give at least %dMi",
+		"--max-size=%d: the objects that exist take %d bytes, and each of two files begins with them; "+
+			"give at least %dMi",
 		f.limits.Size, objects, objects*3/mebi+1,
 	)
 }

@@ -191,7 +191,9 @@ func (r *Record) lines(name string, text []byte) (all []Line, err error) {
 		text, isTooLong, err = readLine(reader)
 		switch {
 		case limited.N == 0:
-			return nil, fmt.Errorf("%s: its text has more than %d bytes; record with a smaller --max-size", name, r.textLeft)
+			return nil, fmt.Errorf(
+				"%s: its text has more than %d bytes; record with a smaller --max-size", name, r.textLeft,
+			)
 		case isTooLong:
 			r.note("%s: line %d has more than %d bytes, and is left out", name, n, mostOfLine)
 			continue

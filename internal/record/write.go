@@ -22,10 +22,9 @@ import (
 // leasePause is how often the renewal of a Lease is written at most.
 const leasePause = 5 * time.Second
 
-// Output takes the encoded lines of a record.
+// Output takes the encoded lines of a record: each Write is one line, with its newline.
 type Output interface {
-	// Write writes one line, with its newline.
-	Write(line []byte) (int, error)
+	io.WriteCloser
 	// IsFull reports whether the next line should begin a new file. It is not asked before Listed.
 	IsFull(now time.Time) bool
 	// Rotate begins a new file.
@@ -36,7 +35,6 @@ type Output interface {
 	// Flush writes what is buffered to the file, so that a crash of the process loses no line that
 	// was flushed.
 	Flush() error
-	Close() error
 }
 
 // Writer turns versions of objects into lines. It is safe for several goroutines.

@@ -10,7 +10,8 @@ import (
 
 // publicCauses begin the causes of unread kinds that have no name in them.
 var publicCauses = []string{
-	"the permission to list ", "the API server does not serve them", "they are not needed ", "there are none in the dump",
+	"the permission to list ", "the API server does not serve them", "they are not needed ",
+	"there are none in the dump",
 }
 
 // HideNamesAndCauses replaces names as [HideNames] does, and by the same words in the causes why

@@ -272,8 +272,10 @@ func TestNotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{"life", "pvc/c", "-n", "shop", "--from", path, "-o", "json"}, {"tree", "pvc/c", "-n", "shop", "--from", path},
-		{"explain", "--from", path}, {"dump", "--from", path},
+		{"life", "pvc/c", "-n", "shop", "--from", path, "-o", "json"},
+		{"tree", "pvc/c", "-n", "shop", "--from", path},
+		{"explain", "--from", path},
+		{"dump", "--from", path},
 	} {
 		var out, notes bytes.Buffer
 		for _, c := range New(Streams{Out: &out, Err: &notes}) {
@@ -288,6 +290,15 @@ func TestNotes(t *testing.T) {
 		}
 		if args[0] == "life" && !strings.Contains(out.String(), `"unread": [`) {
 			t.Errorf("no unread kinds in %s", out.String())
+		}
+	}
+}
+
+// A value of record without a meaning is refused with the name of its flag.
+func TestRecordRefuses(t *testing.T) {
+	for _, flag := range []string{"--for=-1s", "--max-age=-1s", "--max-size=-1", "--role-endpoint=here"} {
+		if _, _, err := run(t, "record", flag); err == nil || !strings.Contains(err.Error(), flag) {
+			t.Errorf("%s: %v", flag, err)
 		}
 	}
 }

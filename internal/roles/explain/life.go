@@ -59,7 +59,9 @@ func (o *lifeOptions) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	answer := life.Answer{Schema: life.Schema, Time: history.Final.Now, Lives: []life.Life{}, Unread: history.Final.UnreadTexts()}
+	answer := life.Answer{
+		Schema: life.Schema, Time: history.Final.Now, Lives: []life.Life{}, Unread: history.Final.UnreadTexts(),
+	}
 	for _, ref := range refs {
 		lives, err := livesOf(history, ref)
 		if err != nil {

@@ -143,8 +143,8 @@ FILE.old, and FILE begins again with all objects.`,
 	)
 	c.Flags().DurationVar(&o.maxAge, "max-age", 48*time.Hour, "age of the oldest line at most; 0 for no limit")
 	c.Flags().StringArrayVar(&o.endpoints, "role-endpoint", nil,
-		"`url` of the HTTP endpoint of a role of Purser with --purser-life, such as http://127.0.0.1:8080, whose calls to "+
-			"the driver and decisions are recorded too; may be given several times")
+		"`url` of the HTTP endpoint of a role of Purser with --purser-life, such as http://127.0.0.1:8080, whose "+
+			"calls to the driver and decisions are recorded too; may be given several times")
 	c.Flags().StringVar(&o.hidden, "hide-names-of", "",
 		"`file` of a record to write with its names replaced as in a dump, the same name always by the same word, "+
 			"instead of recording")
