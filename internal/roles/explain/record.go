@@ -207,6 +207,7 @@ func (o *recordOptions) into(
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	if err := record.Watch(watching, from, namespace, writer); err != nil {
+		_ = writer.Close() // the first error counts
 		if ctx.Err() != nil {
 			return nil // it was ended before the first list
 		}
@@ -225,6 +226,7 @@ func (o *recordOptions) into(
 			return writer.Close()
 		case <-tick.C:
 			if err := writer.Flush(); err != nil {
+				_ = writer.Close() // the first error counts
 				return err
 			}
 		}
