@@ -226,6 +226,7 @@ func FuzzLoad(f *testing.F) {
 			`"spec":{"source":{"persistentVolumeClaimName":"a"}}`,
 	))
 	f.Add(oneUID(
+		`"kind":"PersistentVolume","metadata":{"name":"c","uid":"v"}`,
 		`"kind":"PersistentVolumeClaim","metadata":{"namespace":"s","name":"a","uid":"u"}`,
 		`"kind":"Pod","metadata":{"namespace":"s","name":"b","uid":"u"},`+
 			`"spec":{"volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"a"}}]}`,
