@@ -133,7 +133,8 @@ func madeFrom(handle string) func(*corev1.PersistentVolumeClaim) {
 	}
 }
 
-// snapshot is a VolumeSnapshot of one gibibyte that is ready, with its content, whose handle it returns.
+// snapshot is a VolumeSnapshot of one gibibyte that is ready, with its content, whose handle it returns; "" if
+// there is one of the name.
 func (u *user) snapshot(name string, finalizers ...string) (handle string) {
 	u.world.log("user takes snapshot %s", name)
 	u.taken++
@@ -154,7 +155,10 @@ func (u *user) snapshot(name string, finalizers ...string) (handle string) {
 			BoundVolumeSnapshotContentName: &content.Name, ReadyToUse: new(true), RestoreSize: new(size("1Gi")[corev1.ResourceStorage]),
 		},
 	}
-	if err := u.api.Create(u.world.ctx, vs); err != nil {
+	switch err := u.api.Create(u.world.ctx, vs); {
+	case apierrors.IsAlreadyExists(err): // the previous one waits for a claim whose class or driver is gone
+		return ""
+	case err != nil:
 		u.world.violate("the snapshot cannot be created: %v", err)
 	}
 	content.Spec.VolumeSnapshotRef = corev1.ObjectReference{Namespace: vs.Namespace, Name: vs.Name, UID: vs.UID}
