@@ -133,7 +133,7 @@ func (h *History) eventMarks(ref explain.Ref, from, to time.Time) (all []Mark) {
 		if !ok {
 			continue
 		}
-		at := eventTime(event)
+		at := explain.EventTime(event)
 		if !h.Changes[i].At.IsZero() {
 			at = h.Changes[i].At
 		}
@@ -152,18 +152,6 @@ func (h *History) eventMarks(ref explain.Ref, from, to time.Time) (all []Mark) {
 		all = append(all, mark)
 	}
 	return all
-}
-
-func eventTime(e *corev1.Event) time.Time {
-	switch {
-	case e.Series != nil && !e.Series.LastObservedTime.IsZero():
-		return e.Series.LastObservedTime.Time
-	case !e.LastTimestamp.IsZero():
-		return e.LastTimestamp.Time
-	case !e.EventTime.IsZero():
-		return e.EventTime.Time
-	}
-	return e.CreationTimestamp.Time
 }
 
 func eventText(e *corev1.Event) string {

@@ -233,7 +233,7 @@ func (c *Cluster) lastChange(ref Ref) (last time.Time) {
 	}
 	for _, event := range c.index.events[ref] {
 		if !c.contradicted(ref, event) {
-			note(eventTime(event))
+			note(EventTime(event))
 		}
 	}
 	return last

@@ -28,7 +28,7 @@ func (c *Cluster) provisioning(claim *corev1.PersistentVolumeClaim, s binding.Sn
 	findings = append(findings, refused...)
 	failed := c.lastEventNotBy(binderName, claimRef(claim), "ProvisioningFailed")
 	absent := c.provisionerAbsent(claim, s.Class, driver, f, failed)
-	isLater := failed == nil || !c.renewedAfter(provisioner(driver), eventTime(failed))
+	isLater := failed == nil || !c.renewedAfter(provisioner(driver), EventTime(failed))
 	if absent != nil && len(findings) == len(refused) && isLater {
 		findings = append(findings, *absent)
 	}
@@ -177,7 +177,7 @@ func (c *Cluster) underWay(claim *corev1.PersistentVolumeClaim, driver string, f
 	f.Evidence = c.leaseEvidence(provisioner(driver))
 	if event := c.lastEvent(claimRef(claim), "Provisioning"); event != nil {
 		f.Evidence = append(f.Evidence, eventEvidence(event, c.Now))
-		if took := c.Now.Sub(eventTime(event)); took > 5*time.Minute {
+		if took := c.Now.Sub(EventTime(event)); took > 5*time.Minute {
 			f.Actor, f.Reason = Administrator, verdict.DriverSlow
 			f.Fix = []Step{{
 				Text:    "CreateVolume has had no answer for " + age(took) + ": read the driver's log",

@@ -223,7 +223,7 @@ func (c *Cluster) Prepare() *Cluster {
 		x.events[key] = append(x.events[key], event)
 	}
 	for _, events := range x.events {
-		slices.SortFunc(events, func(a, b *corev1.Event) int { return eventTime(b).Compare(eventTime(a)) })
+		slices.SortFunc(events, func(a, b *corev1.Event) int { return EventTime(b).Compare(EventTime(a)) })
 	}
 	c.indexWorkloads()
 	c.indexRefusals()
@@ -256,8 +256,8 @@ func byName[T object](list []T) map[string]T {
 	return m
 }
 
-// eventTime returns when the event was seen last.
-func eventTime(e *corev1.Event) time.Time {
+// EventTime returns when the event was seen last.
+func EventTime(e *corev1.Event) time.Time {
 	switch {
 	case e.Series != nil && !e.Series.LastObservedTime.IsZero():
 		return e.Series.LastObservedTime.Time

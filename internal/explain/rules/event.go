@@ -52,7 +52,7 @@ func (c *Cluster) mountFailure(pod *corev1.Pod) *corev1.Event {
 			!c.namesVolumeOf(pod, event) {
 			continue
 		}
-		if newest != nil && eventTime(newest).Sub(eventTime(event)) > sameFailure {
+		if newest != nil && EventTime(newest).Sub(EventTime(event)) > sameFailure {
 			break
 		}
 		if !isWaitTimeout(event.Message) {
@@ -208,7 +208,7 @@ func eventEvidence(event *corev1.Event, now time.Time) Evidence {
 		field += " by " + by
 	}
 	return Evidence{
-		ref, fmt.Sprintf("%s, %s ago", field, age(now.Sub(eventTime(event)))), quote(strings.TrimSpace(event.Message)),
+		ref, fmt.Sprintf("%s, %s ago", field, age(now.Sub(EventTime(event)))), quote(strings.TrimSpace(event.Message)),
 		"",
 	}
 }

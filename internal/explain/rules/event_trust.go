@@ -44,7 +44,7 @@ const clockSkew = time.Minute
 // object of the name, is older than the object, is of the future, has passed, is from the kubelet
 // of a node that has nothing to do with it, or says what fields of the object exclude.
 func (c *Cluster) contradicted(about Ref, event *corev1.Event) bool {
-	if eventTime(event).After(c.Now.Add(clockSkew)) || c.refuted(about, event) {
+	if EventTime(event).After(c.Now.Add(clockSkew)) || c.refuted(about, event) {
 		return true
 	}
 	object := c.metaOf(about)
@@ -78,7 +78,7 @@ func isOfEarlier(object metav1.Object, event *corev1.Event) bool {
 
 // isBefore reports whether an event is older than a time, as far as clocks tell.
 func isBefore(event *corev1.Event, t metav1.Time) bool {
-	at := eventTime(event)
+	at := EventTime(event)
 	return !at.IsZero() && !t.IsZero() && at.Before(t.Add(-clockSkew))
 }
 

@@ -104,10 +104,10 @@ func (c *Cluster) ownerChange(pod *corev1.Pod) *Finding {
 		return nil
 	}
 	failure := c.mountFailure(pod)
-	if failure != nil && !isWaitTimeout(failure.Message) && eventTime(failure).After(eventTime(event)) {
+	if failure != nil && !isWaitTimeout(failure.Message) && EventTime(failure).After(EventTime(event)) {
 		return nil
 	}
-	until := eventTime(event).Add(ordinary)
+	until := EventTime(event).Add(ordinary)
 	f := findingAbout(podRef(pod), &pod.CreationTimestamp.Time).waits(verdict.PermissionChangeUnderWay, Itself,
 		"the kubelet of node %s, which gives each file of the volume to the group of the pod", pod.Spec.NodeName)
 	f.Until, f.Evidence = &until, []Evidence{eventEvidence(event, c.Now)}
@@ -125,7 +125,7 @@ func (c *Cluster) ownerChange(pod *corev1.Pod) *Finding {
 	if !c.Now.Before(until) {
 		f.Actor, f.Until = Administrator, nil
 		f.Fix = append([]Step{{
-			Text: "The kubelet reports its progress every minute and has not for " + age(c.Now.Sub(eventTime(event))) +
+			Text: "The kubelet reports its progress every minute and has not for " + age(c.Now.Sub(EventTime(event))) +
 				": read its log on the node",
 			Command: shell.Command("kubectl describe node %s", pod.Spec.NodeName),
 		}}, f.Fix...)
@@ -246,9 +246,9 @@ var secretNotFound = regexp.MustCompile(`secrets? "([^"]+)" not found`)
 // refuted reports whether a later event of the object, or what exists now, shows that an event has
 // passed: its secret exists, or the node plugin has become ready after it.
 func (c *Cluster) refuted(about Ref, event *corev1.Event) bool {
-	at := eventTime(event)
+	at := EventTime(event)
 	for _, later := range c.index.events[about] {
-		if !eventTime(later).After(at) {
+		if !EventTime(later).After(at) {
 			break
 		}
 		if slices.Contains(refuting[event.Reason], later.Reason) && namesSameVolume(event, later) {

@@ -62,14 +62,14 @@ func (c *Cluster) indexRefusals() {
 		}
 	}
 	for _, events := range c.index.refusals {
-		slices.SortStableFunc(events, func(a, b *corev1.Event) int { return eventTime(b).Compare(eventTime(a)) })
+		slices.SortStableFunc(events, func(a, b *corev1.Event) int { return EventTime(b).Compare(EventTime(a)) })
 	}
 }
 
 // lastRefusal returns the newest event with a refusal about an object that was wished for; nil for none.
 func (c *Cluster) lastRefusal(of Ref) *corev1.Event {
 	for _, event := range c.index.refusals[of] {
-		if !eventTime(event).After(c.Now.Add(clockSkew)) {
+		if !EventTime(event).After(c.Now.Add(clockSkew)) {
 			return event
 		}
 	}
@@ -81,7 +81,7 @@ func firstSeen(event *corev1.Event) time.Time {
 	if !event.FirstTimestamp.IsZero() {
 		return event.FirstTimestamp.Time
 	}
-	return eventTime(event)
+	return EventTime(event)
 }
 
 // rule recognizes a refusal by its text, and completes the finding about it. ok is false if fields of the

@@ -27,7 +27,7 @@ func (c *Cluster) quotaReports() []Report {
 		about := event.InvolvedObject
 		ref := Ref{Kind(about.Kind), about.Namespace, about.Name}
 		if seen[ref] || c.workloadOf(ref) != nil || !strings.Contains(event.Message, "exceeded quota") ||
-			!mentionsStorage(event.Message) || c.olderThan(eventTime(event), quotaEventAge) ||
+			!mentionsStorage(event.Message) || c.olderThan(EventTime(event), quotaEventAge) ||
 			c.contradicted(ref, event) {
 			continue
 		}

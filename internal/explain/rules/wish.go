@@ -20,7 +20,7 @@ func (c *Cluster) lastWish(ref Ref) *Finding {
 		return found
 	}
 	for _, event := range c.index.refusals[ref] {
-		if eventTime(event).After(c.Now.Add(clockSkew)) || c.contradictedWish(ref, event) {
+		if EventTime(event).After(c.Now.Add(clockSkew)) || c.contradictedWish(ref, event) {
 			continue
 		}
 		if found, ok := c.refusedBy(event, Finding{Object: ref, Cause: ref}); ok {

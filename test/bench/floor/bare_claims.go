@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/purser-csi/purser/internal/names"
+	"github.com/purser-csi/purser/test/bench/runner"
 )
 
 // doubleSize is that of an expanded claim.
@@ -45,34 +46,7 @@ func (b *bare) bind(ctx context.Context, p *pair) error {
 // newVolume is what a provisioner writes. The attacher's finalizer is in it where an attacher of the
 // same process removes it (FL-27).
 func (b *bare) newVolume(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
-	pv := &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: "pvc-" + string(claim.UID), Finalizers: []string{names.FinalizerVolume},
-			Annotations: map[string]string{
-				names.AnnProvisionedBy: driverName, names.AnnDeletionSecretName: "",
-				names.AnnDeletionSecretNamespace: "",
-			},
-		},
-		Spec: corev1.PersistentVolumeSpec{
-			AccessModes: claim.Spec.AccessModes, StorageClassName: *claim.Spec.StorageClassName,
-			Capacity:                      claim.Spec.Resources.Requests,
-			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
-			ClaimRef: &corev1.ObjectReference{
-				Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: claim.Namespace, Name: claim.Name,
-				UID: claim.UID, ResourceVersion: claim.ResourceVersion,
-			},
-			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
-				Driver: driverName, VolumeHandle: "pvc-" + string(claim.UID),
-				VolumeAttributes: map[string]string{
-					names.AttributeProvisionerIdentity: "1767225600000-1234-" + driverName,
-				},
-			}},
-		},
-	}
-	if b.form == together {
-		pv.Finalizers = append(pv.Finalizers, names.AttacherFinalizer(driverName))
-	}
-	return pv
+	return runner.ProvisionedVolume(claim, driverName, "pvc-"+string(claim.UID), b.form == together)
 }
 
 func (b *bare) remove(ctx context.Context, it *item) error { return b.reclaim(ctx, &it.pair) }

@@ -151,13 +151,17 @@ func (t table) text() string {
 			}
 		})
 	}
-	for _, note := range t.notes() {
-		fmt.Fprintf(&out, "\n%s\n", wrapped(note))
-	}
-	for _, paragraph := range t.Paragraphs {
-		fmt.Fprintf(&out, "\n%s\n", wrapped(paragraph))
-	}
+	out.WriteString(t.tail())
 	return trimmed(out.String())
+}
+
+// tail returns what follows the tables: the notes and the paragraphs.
+func (t table) tail() string {
+	var out strings.Builder
+	for _, text := range slices.Concat(t.notes(), t.Paragraphs) {
+		fmt.Fprintf(&out, "\n%s\n", wrapped(text))
+	}
+	return out.String()
 }
 
 // trimmed removes spaces at the ends of lines.
@@ -193,12 +197,7 @@ func (t table) markdown() string {
 			row(k.cells()...)
 		}
 	}
-	for _, note := range t.notes() {
-		fmt.Fprintf(&out, "\n%s\n", wrapped(note))
-	}
-	for _, paragraph := range t.Paragraphs {
-		fmt.Fprintf(&out, "\n%s\n", wrapped(paragraph))
-	}
+	out.WriteString(t.tail())
 	return out.String()
 }
 

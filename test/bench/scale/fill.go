@@ -137,7 +137,7 @@ func (f *filler) pair(ctx context.Context, api client.Client, i int) error {
 		return err
 	}
 	isAttached := i < f.attached()
-	pv := newVolume(claim, handleOf(i), isAttached)
+	pv := runner.ProvisionedVolume(claim, driverName, handleOf(i), isAttached)
 	if err := api.Create(ctx, pv, byProvisioner); err != nil {
 		return err
 	}

@@ -82,38 +82,6 @@ func newCSINode(name string) *storagev1.CSINode {
 	}
 }
 
-// newVolume returns the volume of a claim as a provisioner writes it, with the finalizer of the attacher
-// if it is attached.
-func newVolume(claim *corev1.PersistentVolumeClaim, handle string, attached bool) *corev1.PersistentVolume {
-	pv := &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: "pvc-" + string(claim.UID), Finalizers: []string{names.FinalizerVolume},
-			Annotations: map[string]string{
-				names.AnnProvisionedBy: driverName, names.AnnDeletionSecretName: "",
-				names.AnnDeletionSecretNamespace: "",
-			},
-		},
-		Spec: corev1.PersistentVolumeSpec{
-			AccessModes: claim.Spec.AccessModes, StorageClassName: className, Capacity: runner.Gibibyte(),
-			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
-			ClaimRef: &corev1.ObjectReference{
-				Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: claim.Namespace, Name: claim.Name,
-				UID: claim.UID, ResourceVersion: claim.ResourceVersion,
-			},
-			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
-				Driver: driverName, VolumeHandle: handle,
-				VolumeAttributes: map[string]string{
-					names.AttributeProvisionerIdentity: "1767225600000-1234-" + driverName,
-				},
-			}},
-		},
-	}
-	if attached {
-		pv.Finalizers = append(pv.Finalizers, names.AttacherFinalizer(driverName))
-	}
-	return pv
-}
-
 // bind completes a claim in memory as a binder writes it.
 func bind(claim *corev1.PersistentVolumeClaim, volume string) {
 	claim.Spec.VolumeName = volume
