@@ -289,21 +289,28 @@ func (c *Cluster) nodeEvidence(name string) Evidence {
 }
 
 func (c *Cluster) nodeFix(name string) []Step {
-	return []Step{
-		{
-			Text:    "Bring the node back; everything goes on by itself then",
-			Command: shell.Command("kubectl describe node %s", name),
-		},
-		{
-			Text: "If the machine is certainly off, add the taint; its pods are deleted and its volumes detached " +
-				"at once",
-			Command: shell.Command(
-				"kubectl taint node %s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute", name,
-			),
-			Risk: "if the machine still runs, two nodes write to one volume and its data is destroyed: power it off " +
-				"first, and take the taint off when it is back",
-		},
+	back := Step{
+		Text:    "Bring the node back; everything goes on by itself then",
+		Command: shell.Command("kubectl describe node %s", name),
 	}
+	if isOutOfService(c.index.nodes[name]) {
+		return []Step{back} // the API server refuses the taint a second time
+	}
+	return []Step{back, {
+		Text: "If the machine is certainly off, add the taint; its pods are deleted and its volumes detached at once",
+		Command: shell.Command(
+			"kubectl taint node %s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute", name,
+		),
+		Risk: "if the machine still runs, two nodes write to one volume and its data is destroyed: power it off " +
+			"first, and take the taint off when it is back",
+	}}
+}
+
+// isOutOfService reports whether an administrator has declared the machine of a node to be off.
+func isOutOfService(node *corev1.Node) bool {
+	return node != nil && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == corev1.TaintNodeOutOfService && t.Effect == corev1.TaintEffectNoExecute
+	})
 }
 
 func isReady(node *corev1.Node) bool {
