@@ -112,6 +112,7 @@ func Ours() []Metric {
 		MetricForeignBinders,
 		MetricServed,
 		MetricServing,
+		MetricRegistered,
 		MetricPoolSize, MetricPoolFree, MetricPoolFreeInodes,
 		MetricPoolReserve, MetricPoolPromised, MetricPoolPromisable,
 		MetricCapacityOldest,

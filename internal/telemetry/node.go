@@ -74,3 +74,10 @@ func (u usage) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 }
+
+// MetricRegistered is registered by node-driver-registrar only.
+var MetricRegistered = Metric{
+	"purser_driver_registered", "gauge",
+	[]string{"driver_name"},
+	"1 if the last answer of the kubelet is that it has registered the driver, 0 if it refused it.",
+}

@@ -81,12 +81,12 @@ var upstreams = []upstreamEvent{
 // mistaken for one of upstream's; docs/differences.md lists them.
 var (
 	ownNormal = []Reason{
-		AttributesClassUsed, ClaimBlockedByFinalizers, ClaimStillUsed, VolumeBlockedByFinalizers, VolumeReleased,
-		VolumeReused, VolumeStillUsed,
+		AttributesClassUsed, ClaimBlockedByFinalizers, ClaimStillUsed, RegistrationAccepted, VolumeBlockedByFinalizers,
+		VolumeReleased, VolumeReused, VolumeStillUsed,
 	}
 	ownWarning = []Reason{
-		CapacityInvalid, CapacityUnknown, HotLoopThrottled, JournalSkipped, JournalUnreadable, ReuseInvalid,
-		ReuseKept,
+		CapacityInvalid, CapacityUnknown, HotLoopThrottled, JournalSkipped, JournalUnreadable,
+		RegistrationRefused, ReuseInvalid, ReuseKept,
 	}
 )
 

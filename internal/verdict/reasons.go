@@ -387,3 +387,9 @@ const (
 	ContainerCrashes         Reason = "ContainerCrashes"
 	ContainerNotStarted      Reason = "ContainerNotStarted"
 )
+
+// Reasons about the registration of a driver with a kubelet.
+const (
+	RegistrationRefused  Reason = "RegistrationRefused"
+	RegistrationAccepted Reason = "RegistrationAccepted"
+)

@@ -50,8 +50,8 @@ var pure = []string{"csispec", "names", "objects", "printable", "secretref", "sh
 
 // features are the rooms of one feature each: its rules, and the effects around them.
 var features = []string{
-	"attachdetach", "attacher", "binder", "capacity", "ephemeral", "explain", "journal", "protection", "provision", "reclaim", "resize",
-	"snapshot", "sources",
+	"attachdetach", "attacher", "binder", "capacity", "ephemeral", "explain", "journal", "livenessprobe", "protection", "provision",
+	"reclaim", "registrar", "resize", "snapshot", "sources",
 }
 
 // room returns the group of packages that a package belongs to.
