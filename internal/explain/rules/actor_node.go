@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -22,6 +23,7 @@ func (c *Cluster) nodePlugin(driver string) *workload {
 // driver may have a pod there that is not ready, none because of the node's labels or taints, or
 // none at all.
 func (c *Cluster) byNodePlugin(driver, node string, f Finding) Finding {
+	f = c.refusedByKubelet(driver, node, f)
 	w := c.nodePlugin(driver)
 	if w == nil || c.lacks(Pod) || c.index.nodes[node] == nil {
 		return f
@@ -102,4 +104,13 @@ func keptAway(w *workload, node *corev1.Node) (proof []Evidence) {
 var alwaysTolerated = map[string]bool{
 	corev1.TaintNodeNotReady: true, corev1.TaintNodeUnreachable: true, corev1.TaintNodeDiskPressure: true,
 	corev1.TaintNodeMemoryPressure: true, corev1.TaintNodePIDPressure: true, corev1.TaintNodeUnschedulable: true,
+}
+
+// refusedByKubelet adds what the registrar has said on the Node of a refusal by the kubelet (NR-H4).
+func (c *Cluster) refusedByKubelet(driver, node string, f Finding) Finding {
+	event := c.lastEvent(Ref{Kind: Node, Name: node}, string(verdict.RegistrationRefused))
+	if event != nil && strings.Contains(event.Message, " "+driver+" ") {
+		f.Evidence = append(f.Evidence, eventEvidence(event, c.Now))
+	}
+	return f
 }

@@ -69,10 +69,11 @@ func (c *Cluster) contradicted(about Ref, event *corev1.Event) bool {
 	return false
 }
 
-// isOfEarlier reports whether an event is about an earlier object of the name.
+// isOfEarlier reports whether an event is about an earlier object of the name. A kubelet's events about
+// its Node have the name of the node as the uid.
 func isOfEarlier(object metav1.Object, event *corev1.Event) bool {
 	uid := event.InvolvedObject.UID
-	return uid != "" && object.GetUID() != "" && uid != object.GetUID() ||
+	return uid != "" && object.GetUID() != "" && uid != object.GetUID() && string(uid) != object.GetName() ||
 		isBefore(event, object.GetCreationTimestamp())
 }
 
