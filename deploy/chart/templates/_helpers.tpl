@@ -119,6 +119,9 @@ args:
   - {{ . | quote }}
   {{- end }}
   - --http-endpoint=:{{ .port }}
+  {{- if .root.Values.metrics.secure }}
+  - --metrics-secure
+  {{- end }}
   - --v={{ .root.Values.logging.verbosity }}
   - --logging-format={{ .root.Values.logging.format }}
 env:
@@ -141,12 +144,12 @@ ports:
   - {name: {{ default "http" .portName }}, containerPort: {{ .port }}}
 # A standby is alive and ready; a process that waits for its driver is alive.
 livenessProbe:
-  httpGet: {path: /livez, port: {{ default "http" .portName }}}
+  httpGet: {path: /livez, port: {{ default "http" .portName }}{{ if .root.Values.metrics.secure }}, scheme: HTTPS{{ end }}}
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 6
 readinessProbe:
-  httpGet: {path: /readyz, port: {{ default "http" .portName }}}
+  httpGet: {path: /readyz, port: {{ default "http" .portName }}{{ if .root.Values.metrics.secure }}, scheme: HTTPS{{ end }}}
   periodSeconds: 5
   timeoutSeconds: 5
 securityContext:
@@ -177,6 +180,11 @@ Account and permissions of a pod: .root, .part, .roles, and .more rules. The rul
 {{- $namespace = concat $namespace (default list $role.namespace) -}}
 {{- end -}}
 {{- $cluster = concat $cluster (default list .more) -}}
+{{- if .root.Values.metrics.secure -}}
+{{- $tokens := dict "apiGroups" (list "authentication.k8s.io") "resources" (list "tokenreviews") "verbs" (list "create") -}}
+{{- $access := dict "apiGroups" (list "authorization.k8s.io") "resources" (list "subjectaccessreviews") "verbs" (list "create") -}}
+{{- $cluster = concat $cluster (list $tokens $access) -}}
+{{- end -}}
 apiVersion: v1
 kind: ServiceAccount
 metadata:

@@ -45,6 +45,8 @@ type Driver struct {
 	HTTPEndpoint string
 	MetricsPath  string
 	Pprof        bool
+	process.SecureSettings
+	process.APIAccess // for the reviews of --metrics-secure
 
 	Logging *logsapi.LoggingConfiguration
 
@@ -156,6 +158,8 @@ func (d *Driver) AddFlags(f *pflag.FlagSet) {
 		)
 		f.StringVar(&d.MetricsPath, "metrics-path", "/metrics", "HTTP `path` of the metrics")
 		f.BoolVar(&d.Pprof, "enable-pprof", false, "also serve profiles of the process below /debug/pprof/")
+		d.SecureSettings.AddFlags(f)
+		d.AddKubeconfigFlag(f, "for --metrics-secure")
 	})
 	cli.Grouped(f, "Logs", cli.LoggingFlags(d.Logging))
 }
@@ -249,7 +253,7 @@ func (d *Driver) Validate() error {
 		cli.Need(d.Attach || len(d.AttachNodes) == 0, "--attach-nodes: give --attach-required as well"),
 	)
 	errs = append(errs, d.topologyMistakes()...)
-	errs = append(errs, cli.ValidateAddress("http-endpoint", d.HTTPEndpoint))
+	errs = append(errs, cli.ValidateAddress("http-endpoint", d.HTTPEndpoint), d.SecureSettings.Validate())
 	return errors.Join(append(errs, d.settingMistakes()...)...)
 }
 

@@ -6,13 +6,15 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
-	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	"google.golang.org/grpc"
 	kubelet "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/purser-csi/purser/internal/driver"
+	"github.com/purser-csi/purser/internal/registrar"
+	"github.com/purser-csi/purser/internal/registrar/rules"
 )
 
 // Config has the driver to register, and the folder of the kubelet.
@@ -26,24 +28,12 @@ type Config struct {
 	Socket string
 }
 
-// csiVersion is the version that the kubelet accepts for every driver of CSI 1.
-const csiVersion = "1.0.0"
-
-// maxSocketPath is the kernel's limit (sockaddr_un.sun_path, less the final
-// zero).
-const maxSocketPath = 107
-
 // Server answers the kubelet. It serves once.
 type Server struct {
-	kubelet.UnimplementedRegistrationServer
 	config  Config
+	service *registrar.Service
 	serving chan struct{}
-
-	mu     sync.Mutex
-	status error
 }
-
-var errNotAsked = errors.New("the kubelet has not asked yet; does it watch this folder, and see the socket in it?")
 
 // NewRegistration checks the configuration. Nothing happens before Run.
 func NewRegistration(config Config) (*Server, error) {
@@ -55,21 +45,18 @@ func NewRegistration(config Config) (*Server, error) {
 	case config.Name == "":
 		return nil, errors.New("the name of the driver is missing")
 	}
-	s := &Server{config: config, serving: make(chan struct{}), status: errNotAsked}
-	if len(s.Path()) > maxSocketPath {
-		return nil, fmt.Errorf(
-			"registration socket %s: the path has %d bytes, but the kernel allows %d for a socket; choose a shorter "+
-				"folder",
-			s.Path(),
-			len(s.Path()),
-			maxSocketPath,
-		)
+	s := &Server{
+		config: config, service: registrar.NewService(config.Name, config.Socket, time.Now, nil),
+		serving: make(chan struct{}),
+	}
+	if problem := rules.NameProblem(config.Dir, config.Name); problem != "" {
+		return nil, errors.New(problem)
 	}
 	return s, nil
 }
 
 // Path is where the kubelet finds the driver.
-func (s *Server) Path() string { return filepath.Join(s.config.Dir, s.config.Name+"-reg.sock") }
+func (s *Server) Path() string { return rules.Path(s.config.Dir, s.config.Name) }
 
 // Serving is closed when the kubelet can connect.
 func (s *Server) Serving() <-chan struct{} { return s.serving }
@@ -89,7 +76,7 @@ func (s *Server) Run(ctx context.Context) error {
 			},
 		),
 	)
-	kubelet.RegisterRegistrationServer(server, s)
+	kubelet.RegisterRegistrationServer(server, s.service)
 	log.Info("Waiting for the kubelet", "socket", s.Path())
 	return s.serve(ctx, server, listener)
 }
@@ -97,6 +84,7 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) serve(ctx context.Context, server *grpc.Server, listener net.Listener) error {
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
+	s.service.Publish()
 	close(s.serving)
 	select {
 	case err := <-failed:
@@ -112,34 +100,8 @@ func (s *Server) serve(ctx context.Context, server *grpc.Server, listener net.Li
 
 // Check says why the driver is not registered; nil when it is.
 func (s *Server) Check() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.status
-}
-
-// GetInfo implements the kubelet's service.
-func (s *Server) GetInfo(context.Context, *kubelet.InfoRequest) (*kubelet.PluginInfo, error) {
-	return &kubelet.PluginInfo{
-		Type: kubelet.CSIPlugin, Name: s.config.Name, Endpoint: s.config.Socket,
-		SupportedVersions: []string{csiVersion},
-	}, nil
-}
-
-// NotifyRegistrationStatus implements the kubelet's service. A refusal is logged and kept for
-// Check, and is not fatal: the kubelet retries.
-func (s *Server) NotifyRegistrationStatus(
-	ctx context.Context,
-	status *kubelet.RegistrationStatus,
-) (*kubelet.RegistrationStatusResponse, error) {
-	log := logr.FromContextOrDiscard(ctx)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if status.GetPluginRegistered() {
-		s.status = nil
-		log.Info("The kubelet has registered the driver")
-	} else {
-		s.status = fmt.Errorf("the kubelet refused the driver: %s", status.GetError())
-		log.Error(s.status, "Not registered")
+	if problem := s.service.State().Problem(time.Now()); problem != "" {
+		return errors.New(problem)
 	}
-	return &kubelet.RegistrationStatusResponse{}, nil
+	return nil
 }

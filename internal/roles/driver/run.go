@@ -136,9 +136,14 @@ func (d *Driver) newWeb(plugin *driver.Driver, registry prometheus.Gatherer) (*w
 	if err != nil {
 		return nil, err
 	}
+	secure, err := d.secureServer()
+	if err != nil {
+		return nil, errors.Join(err, own.Close())
+	}
 	w := &web{address: d.HTTPEndpoint, own: own, listened: d.listened}
 	w.HTTPServer = process.NewHTTPServer(process.HTTPConfig{
 		Address: d.HTTPEndpoint, MetricsPath: d.MetricsPath, Metrics: registry, Pprof: d.Pprof,
+		Secure: secure,
 		Live: func(ctx context.Context) error {
 			select {
 			case <-plugin.Ready():
@@ -157,6 +162,18 @@ func (d *Driver) newWeb(plugin *driver.Driver, registry prometheus.Gatherer) (*w
 		}
 	})
 	return w, nil
+}
+
+// secureServer returns the configuration of HTTPS; nil for plain HTTP.
+func (d *Driver) secureServer() (*process.Secure, error) {
+	if !d.Secure {
+		return nil, nil
+	}
+	api, err := d.Config("purser-driver/" + d.Version)
+	if err != nil {
+		return nil, err
+	}
+	return d.SecureServer(api), nil
 }
 
 func (w *web) start(ctx context.Context) error {

@@ -18,6 +18,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 
 	"github.com/purser-csi/purser/internal/printable"
 	"github.com/purser-csi/purser/internal/roles/cli"
@@ -36,12 +38,15 @@ const (
 // HTTPConfig says what a role serves over HTTP, and at which address.
 type HTTPConfig struct {
 	Address     string // empty for nowhere
+	Flag        string // that gives the address, for errors; empty for http-endpoint
 	MetricsPath string
 	Metrics     prometheus.Gatherer
 	Leader      func() error // of [pathLeader]; nil for no such path
 	Live        Check        // of [pathLive]; nil when a process that answers is alive
 	Pprof       bool
 	Spans       http.Handler // of [telemetry.PathSpans]; nil for no such path
+	Health      http.Handler // of [pathHealth] in place of Live; may be nil
+	Secure      *Secure      // HTTPS, and access reviews for all but health; nil for plain HTTP
 }
 
 // HTTPServer serves metrics and health of a role, on leaders and standbys alike. It starts before
@@ -50,10 +55,14 @@ type HTTPConfig struct {
 type HTTPServer struct {
 	mux    *http.ServeMux
 	server *http.Server
+	flag   string
+	secure *Secure
+	setup  error // of a secure server; nil when it can listen
 	failed chan error
 
-	mu     sync.Mutex
-	checks map[string]Check
+	mu         sync.Mutex
+	checks     map[string]Check
+	components map[string]http.Handler
 }
 
 // Check is a named part of /readyz.
@@ -61,14 +70,29 @@ type Check func(context.Context) error
 
 // NewHTTPServer returns a server that does not listen yet.
 func NewHTTPServer(cfg HTTPConfig) *HTTPServer {
-	s := &HTTPServer{mux: http.NewServeMux(), failed: make(chan error, 1), checks: map[string]Check{}}
-	if cfg.Address != "" { // without an address the path is not validated, and an invalid one is a panic (HT-1)
+	s := &HTTPServer{
+		mux: http.NewServeMux(), flag: cmp.Or(cfg.Flag, "http-endpoint"), secure: cfg.Secure,
+		failed: make(chan error, 1), checks: map[string]Check{}, components: map[string]http.Handler{},
+	}
+	only := func(h http.Handler) http.Handler { return h }
+	if cfg.Secure != nil && cfg.Address != "" {
+		var reviews reviewer
+		reviews, s.setup = cfg.Secure.reviewsOf() // Listen returns the error
+		only = newAccess(reviews, clock.RealClock{}).only
+	}
+	// Without an address the path is not validated, and an invalid one is a panic (HT-1).
+	if cfg.Address != "" && cfg.Metrics != nil {
 		own := prometheus.NewRegistry() // how often it was scraped (ME-8)
 		metrics := promhttp.HandlerFor(prometheus.Gatherers{cfg.Metrics, own}, promhttp.HandlerOpts{})
-		s.mux.Handle(cfg.MetricsPath, promhttp.InstrumentMetricHandler(own, metrics))
+		s.mux.Handle(cfg.MetricsPath, only(promhttp.InstrumentMetricHandler(own, metrics)))
 	}
 	s.mux.HandleFunc(pathLive, livez(cfg.Live))
-	s.mux.HandleFunc(pathHealth, livez(cfg.Live))
+	if cfg.Health != nil {
+		s.mux.Handle(pathHealth, cfg.Health)
+	} else {
+		s.mux.HandleFunc(pathHealth, livez(cfg.Live))
+	}
+	s.mux.HandleFunc(pathHealth+"/{component}", s.component)
 	s.mux.HandleFunc(pathReady, s.readyz)
 	if cfg.Leader != nil {
 		s.mux.HandleFunc(pathLeader, func(w http.ResponseWriter, _ *http.Request) {
@@ -80,11 +104,11 @@ func NewHTTPServer(cfg HTTPConfig) *HTTPServer {
 		})
 	}
 	if cfg.Spans != nil {
-		s.mux.Handle(telemetry.PathSpans, cfg.Spans)
+		s.mux.Handle(telemetry.PathSpans, only(cfg.Spans))
 	}
 	writing := 30 * time.Second
 	if cfg.Pprof {
-		servePprof(s.mux)
+		servePprof(s.mux, only)
 		writing = 5 * time.Minute // a profile takes as long as the caller asks
 	}
 	s.server = &http.Server{
@@ -99,7 +123,7 @@ func livez(check Check) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if check != nil {
 			if err := check(r.Context()); err != nil {
-				http.Error(w, err.Error(), http.StatusServiceUnavailable)
+				http.Error(w, printable.Text(err.Error()), http.StatusServiceUnavailable)
 				return
 			}
 		}
@@ -107,12 +131,34 @@ func livez(check Check) http.HandlerFunc {
 	}
 }
 
-func servePprof(mux *http.ServeMux) {
-	mux.HandleFunc(pathPprof, pprof.Index)
-	mux.HandleFunc(pathPprof+"cmdline", pprof.Cmdline)
-	mux.HandleFunc(pathPprof+"profile", pprof.Profile)
-	mux.HandleFunc(pathPprof+"symbol", pprof.Symbol)
-	mux.HandleFunc(pathPprof+"trace", pprof.Trace)
+func servePprof(mux *http.ServeMux, only func(http.Handler) http.Handler) {
+	for name, handler := range map[string]http.HandlerFunc{
+		"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol,
+		"trace": pprof.Trace,
+	} {
+		mux.Handle(pathPprof+name, only(handler))
+	}
+}
+
+// SetComponent serves the health of one component of the process at /healthz/NAME.
+func (s *HTTPServer) SetComponent(name string, health http.Handler) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.components[name] = health
+}
+
+// ComponentCheck returns the health of a component by a check.
+func ComponentCheck(check Check) http.Handler { return livez(check) }
+
+func (s *HTTPServer) component(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	health := s.components[r.PathValue("component")]
+	s.mu.Unlock()
+	if health == nil {
+		http.NotFound(w, r)
+		return
+	}
+	health.ServeHTTP(w, r)
 }
 
 // SetCheck adds a named check to /readyz, or takes the place of the one with this name.
@@ -163,13 +209,38 @@ func (s *HTTPServer) CheckAll(ctx context.Context) error {
 	return nil
 }
 
+// CheckSome returns nil when the checks with these names return nil. A check that is not there passes.
+func (s *HTTPServer) CheckSome(ctx context.Context, names ...string) error {
+	checks := s.named()
+	for _, name := range names {
+		if check := checks[name]; check != nil {
+			if err := check(ctx); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
 // Listen listens and serves in the background. It returns its address: port 0 means any free port.
 func (s *HTTPServer) Listen(ctx context.Context) (net.Addr, error) {
+	if s.setup != nil {
+		return nil, s.setup
+	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.server.Addr)
 	if err != nil {
-		return nil, fmt.Errorf("--http-endpoint=%s: %w", s.server.Addr, err)
+		return nil, fmt.Errorf("--%s=%s: %w", s.flag, s.server.Addr, err)
 	}
-	logr.FromContextOrDiscard(ctx).Info("serving metrics and health", "address", listener.Addr().String())
+	if s.secure != nil {
+		if listener, err = s.secure.listen(ctx, listener); err != nil {
+			return nil, err
+		}
+	}
+	log := logr.FromContextOrDiscard(ctx)
+	log.Info("serving metrics and health", "address", listener.Addr().String(), "secure", s.secure != nil)
+	s.server.BaseContext = func(net.Listener) context.Context {
+		return logr.NewContext(context.Background(), log)
+	}
 	go func() { s.failed <- s.server.Serve(listener) }()
 	return listener.Addr(), nil
 }
@@ -178,7 +249,7 @@ func (s *HTTPServer) Listen(ctx context.Context) (net.Addr, error) {
 func (s *HTTPServer) Start(ctx context.Context) error {
 	select {
 	case err := <-s.failed:
-		return fmt.Errorf("--http-endpoint=%s: %w", s.server.Addr, err)
+		return fmt.Errorf("--%s=%s: %w", s.flag, s.server.Addr, err)
 	case <-ctx.Done():
 		return nil
 	}
@@ -210,7 +281,8 @@ func ValidateMetricsPath(address, path string) []error {
 			path,
 		),
 		cli.Need(
-			!slices.Contains(ownPaths, path) && !strings.HasPrefix(path, pathPprof),
+			!slices.Contains(ownPaths, path) && !strings.HasPrefix(path, pathPprof) &&
+				!strings.HasPrefix(path, pathHealth+"/"),
 			"--metrics-path=%q: something else is served there",
 			path,
 		),
@@ -224,7 +296,8 @@ type HTTPSettings struct {
 	MetricsPath    string
 	Pprof          bool
 	Life           bool
-	Listened       func(net.Addr) // receives the address that HTTP is served at; may be nil
+	SecureSettings
+	Listened func(net.Addr) // receives the address that HTTP is served at; may be nil
 }
 
 // AddFlags adds the flags F-51 and F-53, --enable-pprof and --purser-life.
@@ -239,6 +312,7 @@ func (h *HTTPSettings) AddFlags(f *pflag.FlagSet) {
 	f.BoolVar(&h.Pprof, "enable-pprof", false, "also serve profiles of the process below /debug/pprof/")
 	f.BoolVar(&h.Life, "purser-life", false, "also serve what the process did last, with the names of objects and the "+
 		"handles of volumes, at "+telemetry.PathSpans+", for purser record")
+	h.SecureSettings.AddFlags(f)
 }
 
 // AddSidecarFlags adds the flags F-14 and F-51 to F-53.
@@ -257,7 +331,7 @@ func (h *HTTPSettings) Validate(n *cli.Notices) []error {
 			"is the older name of --http-endpoint, and does not serve /healthz/leader-election",
 		) // F-52
 	}
-	return append(ValidateMetricsPath(h.address(), h.MetricsPath),
+	return append(ValidateMetricsPath(h.address(), h.MetricsPath), h.SecureSettings.Validate(),
 		cli.ValidateAddress("http-endpoint", h.HTTPEndpoint), cli.ValidateAddress("metrics-address", h.MetricsAddress),
 		cli.Need(h.HTTPEndpoint == "" || h.MetricsAddress == "", // CL-4
 			"--metrics-address and --http-endpoint: only one of them may be given; use --http-endpoint"))
@@ -267,9 +341,14 @@ func (h *HTTPSettings) Validate(n *cli.Notices) []error {
 func (h *HTTPSettings) address() string { return cmp.Or(h.MetricsAddress, h.HTTPEndpoint) }
 
 // ServerConfig returns the configuration of the server by the flags. spans is what the process did
-// last; it may be nil.
-func (h *HTTPSettings) ServerConfig(metrics prometheus.Gatherer, spans *telemetry.Spans) HTTPConfig {
-	cfg := HTTPConfig{Address: h.address(), MetricsPath: h.MetricsPath, Metrics: metrics, Pprof: h.Pprof}
+// last; it may be nil. api reviews the callers of a secure server.
+func (h *HTTPSettings) ServerConfig(
+	metrics prometheus.Gatherer, spans *telemetry.Spans, api *rest.Config,
+) HTTPConfig {
+	cfg := HTTPConfig{
+		Address: h.address(), MetricsPath: h.MetricsPath, Metrics: metrics, Pprof: h.Pprof,
+		Secure: h.SecureServer(api),
+	}
 	if h.Life && spans != nil {
 		cfg.Spans = spans
 	}

@@ -72,7 +72,7 @@ func TestHTTPLife(t *testing.T) {
 		if err := f.Parse(strings.Fields("--http-endpoint=:0 " + args)); err != nil {
 			t.Fatal(err)
 		}
-		s := NewHTTPServer(settings.ServerConfig(prometheus.NewRegistry(), telemetry.NewSpans("test")))
+		s := NewHTTPServer(settings.ServerConfig(prometheus.NewRegistry(), telemetry.NewSpans("test"), nil))
 		if code, _ := get(t, s, telemetry.PathSpans); code != want {
 			t.Errorf("%q: %d, want %d", args, code, want)
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/roles/cli"
+	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
@@ -81,10 +81,7 @@ type connectionMonitor struct {
 	terminationLog string
 }
 
-const (
-	terminationLog = "/dev/termination-log"
-	lostConnection = "Lost connection to CSI driver, exiting" // upstream's words (ST-4), which alerts look for
-)
+const lostConnection = "Lost connection to CSI driver, exiting" // upstream's words (ST-4), which alerts look for
 
 var (
 	errLostConnection = errors.New("lost the connection to the csi driver, and --exit-on-connection-loss is set")
@@ -104,7 +101,7 @@ func (m connectionMonitor) Start(ctx context.Context) error {
 			return nil //nolint:nilerr // the process ends, and the connection works
 		}
 		if m.settings.ExitOnConnectionLoss {
-			m.writeTerminationMessage(log)
+			process.WriteTerminationMessage(log, m.terminationLog, lostConnection)
 			return errLostConnection
 		}
 		log.Info("lost the connection to the csi driver, connecting again")
@@ -138,20 +135,4 @@ func otherDriver(was, is csirpc.Description) error {
 		return fmt.Errorf("%w: it was %q and is %q", errOtherDriver, was.Name, is.Name)
 	}
 	return fmt.Errorf("%w: %q has other capabilities than before", errOtherDriver, is.Name)
-}
-
-// writeTerminationMessage writes the reason for the exit to the file from which the kubelet copies
-// it into the pod's status. In a container of a pod the file exists.
-func (m connectionMonitor) writeTerminationMessage(log logr.Logger) {
-	file, err := os.OpenFile(m.terminationLog, os.O_WRONLY|os.O_TRUNC, 0)
-	if errors.Is(err, os.ErrNotExist) {
-		return
-	}
-	if err == nil {
-		_, err = fmt.Fprintln(file, lostConnection)
-		err = errors.Join(err, file.Close())
-	}
-	if err != nil {
-		log.Error(err, "cannot write why the process ends", "file", m.terminationLog)
-	}
 }

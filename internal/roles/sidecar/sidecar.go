@@ -58,12 +58,15 @@ type Config struct {
 	Backlog *reconcile.Backlog
 	// Spans are what the roles of the process did last; nil for those of this role alone.
 	Spans      *telemetry.Spans
-	Colocated  process.Colocated      // another role in the same process, as in `plane`
-	OthersRead []*kube.Fields         // what the roles that share the cache read besides
-	Hosted     []*Common              // roles that share the connection, cache and lease of this one
-	Given      func(flag string) bool // reports whether the command line sets the flag
-	Notices    *cli.Notices           // warnings about the command line, logged at the start
-	SayAfter   time.Duration          // how long a wait may last before an event says it; 0 for a minute
+	Colocated  process.Colocated // another role in the same process, as in `plane`
+	OthersRead []*kube.Fields    // what the roles that share the cache read besides
+	Hosted     []*Common         // roles that share the connection, cache and lease of this one
+	Shared     *SharedDriver     // the connection of all components of the process; nil for one of this role
+	// Served is called with the HTTP server before it listens, for what other components serve; may be nil.
+	Served   func(*process.HTTPServer)
+	Given    func(flag string) bool // reports whether the command line sets the flag
+	Notices  *cli.Notices           // warnings about the command line, logged at the start
+	SayAfter time.Duration          // how long a wait may last before an event says it; 0 for a minute
 
 	running *atomic.Pointer[Sidecar]
 }
@@ -110,6 +113,22 @@ func (c *Config) Renewing() error {
 	return nil
 }
 
+// SharedDriver is a connection to a driver with the measures of its calls.
+type SharedDriver struct {
+	Conn  *csirpc.Conn
+	Calls *csirpc.CallMetrics
+}
+
+// NewSharedDriver prepares a connection for all components of a process. The caller closes it.
+func (c *Config) NewSharedDriver(role string) (*SharedDriver, error) {
+	c.Spans = cmp.Or(c.Spans, telemetry.NewSpans(rand.Text()))
+	calls := csirpc.NewCallMetrics()
+	conn, err := csirpc.Dial(csirpc.Config{
+		Endpoint: c.CSIAddress, Timeout: c.Timeout, Metrics: calls, Observe: called(c.Spans, role),
+	})
+	return &SharedDriver{Conn: conn, Calls: calls}, err
+}
+
 // Role is what one role adds to the shared parts.
 type Role struct {
 	Name        string                     // of the role, such as csi-provisioner; part of the user agent
@@ -153,7 +172,7 @@ type Sidecar struct {
 	Role   Role
 	http   *process.HTTPServer
 	lock   atomic.Pointer[process.ElectionLock]
-	tables []table // of the role and the hosted ones
+	tables []*table // of the role and the hosted ones
 }
 
 // Run runs one role until ctx ends. The order of the start is upstream's where it is visible (ST-1
@@ -177,15 +196,15 @@ func Run(ctx context.Context, c *Config, role Role) error {
 	c.Spans = cmp.Or(c.Spans, telemetry.NewSpans(rand.Text()))
 	measures := prometheus.Gatherers{ctrlmetrics.Registry, s.Registry}
 	if !role.NoDriver {
-		calls := csirpc.NewCallMetrics()
-		s.Conn, err = csirpc.Dial(csirpc.Config{
-			Endpoint: c.CSIAddress, Timeout: c.Timeout, Metrics: calls, Observe: called(c.Spans, role.Name),
-		})
-		if err != nil {
-			return err
+		driver := c.Shared
+		if driver == nil {
+			if driver, err = c.NewSharedDriver(role.Name); err != nil {
+				return err
+			}
+			defer driver.Conn.Close()
 		}
-		defer s.Conn.Close()
-		measures = append(measures, calls)
+		s.Conn = driver.Conn
+		measures = append(measures, driver.Calls)
 	}
 	if err := s.serve(ctx, measures); err != nil {
 		return err
@@ -215,7 +234,7 @@ func (c *Config) StartLogging(ctx context.Context) (context.Context, error) {
 // serve starts the HTTP server. Parts that have not started yet are not ready.
 func (s *Sidecar) serve(ctx context.Context, measures prometheus.Gatherer) error {
 	c := s.Config
-	cfg := c.ServerConfig(measures, c.Spans)
+	cfg := c.ServerConfig(measures, c.Spans, s.API)
 	if c.Election.Enabled && c.HTTPEndpoint != "" { // HT-2, F-52
 		cfg.Leader = s.renewing
 	}
@@ -227,6 +246,13 @@ func (s *Sidecar) serve(ctx context.Context, measures prometheus.Gatherer) error
 	if !s.Role.NoDriver {
 		s.http.SetCheck("driver", process.NotYet("the driver has not answered yet"))
 		s.http.SetCheck("cache", process.NotYet("waiting for the driver"))
+	}
+	s.setHealth(s.Role.Name, s.ready)
+	for _, hosted := range c.Hosted {
+		s.setHealth(hosted.kind.Name, s.ready)
+	}
+	if c.Served != nil {
+		c.Served(s.http)
 	}
 	c.running.Store(s)
 	return c.Listen(ctx, s.http)
@@ -287,7 +313,7 @@ func (s *Sidecar) watchDriver() error {
 	}
 	s.http.SetCheck("driver", s.Conn.Probe)
 	return s.Manager.Add(connectionMonitor{
-		settings: &s.Config.Connection, conn: s.Conn, driver: s.Driver, terminationLog: terminationLog,
+		settings: &s.Config.Connection, conn: s.Conn, driver: s.Driver, terminationLog: process.TerminationLog,
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/roles/process"
@@ -35,6 +36,7 @@ type table struct {
 	source string // of the events; empty for that of the sidecar
 	silent bool   // the role writes no events
 	rows   []registry.Controller
+	again  Table // lists the rows of a hosted role that could not be listed yet; nil if they are listed
 }
 
 // findTables lists the controllers of the role and of the hosted ones.
@@ -43,33 +45,54 @@ func (s *Sidecar) findTables(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.tables = []table{{role: s.Role.Name, config: s.Config, silent: s.Role.NoEvents, rows: rows}}
+	s.tables = []*table{{role: s.Role.Name, config: s.Config, silent: s.Role.NoEvents, rows: rows}}
 	for _, c := range s.Config.Hosted {
 		nothing := NothingToDo{}
-		rows, err := c.kind.Table(ctx, s)
-		if errors.As(err, &nothing) {
-			logr.FromContextOrDiscard(ctx).Info(nothing.Hosted)
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", c.kind.Name, err)
-		}
-		s.tables = append(s.tables, table{
+		t := &table{
 			role: c.kind.Name, config: &c.Config, source: c.kind.EventsPrefix + s.Driver.Name,
-			silent: c.kind.NoEvents, rows: rows,
-		})
+			silent: c.kind.NoEvents,
+		}
+		t.rows, err = c.kind.Table(ctx, s)
+		switch {
+		case errors.As(err, &nothing):
+			logr.FromContextOrDiscard(ctx).Info(nothing.Hosted)
+			s.setHealth(t.role, nil)
+			continue
+		case err != nil:
+			if err := s.postpone(ctx, t, c.kind.Table, err); err != nil {
+				return err
+			}
+		}
+		s.tables = append(s.tables, t)
 	}
 	return nil
 }
 
 // addTables adds the controllers to the manager. They are added in the order of the rows.
 func (s *Sidecar) addTables(ctx context.Context) error {
-	for _, t := range s.tables {
-		settings := s.settings(t.config, t.source)
-		for _, c := range t.rows {
-			if err := s.add(ctx, c, settings); err != nil {
-				return fmt.Errorf("%s: %w", c.Name, err)
-			}
+	for i, t := range s.tables {
+		var err error
+		if t.again == nil {
+			err = s.addTable(ctx, t)
+		} else {
+			err = s.Manager.Add(manager.RunnableFunc(func(ctx context.Context) error { return s.addLater(ctx, t) }))
+		}
+		switch {
+		case err != nil && i == 0:
+			return err
+		case err != nil: // of a hosted role; the others do not end with it (OC-12)
+			s.fail(ctx, t, err, "until the process is started again")
+		}
+	}
+	return nil
+}
+
+// addTable adds the controllers of one role.
+func (s *Sidecar) addTable(ctx context.Context, t *table) error {
+	settings := s.settings(t.config, t.source)
+	for _, c := range t.rows {
+		if err := s.add(ctx, c, settings); err != nil {
+			return fmt.Errorf("%s: %w", c.Name, err)
 		}
 	}
 	return nil
@@ -164,6 +187,12 @@ func (s *Sidecar) Checks(ctx context.Context) ([]process.PermissionCheck, error)
 		check.Wanted = registry.Permissions(grants)
 		if i == 0 {
 			check.Wanted = s.withElection(check.Wanted)
+			if s.Config.Secure {
+				check.Wanted = append(check.Wanted, process.ReviewPermissions...)
+				for _, p := range process.ReviewPermissions {
+					check.Manifests[p.Resource] = "deploy/optional/metrics-secure.yaml"
+				}
+			}
 		}
 		if err := sortAsShipped(t.role, check.Wanted); err != nil {
 			return nil, err
@@ -177,7 +206,7 @@ func (s *Sidecar) Checks(ctx context.Context) ([]process.PermissionCheck, error)
 }
 
 // grants returns those of the controllers that run.
-func (s *Sidecar) grants(t table) []registry.Grant {
+func (s *Sidecar) grants(t *table) []registry.Grant {
 	rows := registry.Running(t.rows, s.Driver.Controller)
 	grants := registry.Grants(slices.DeleteFunc(rows, func(c registry.Controller) bool { return !s.isServed(c.Needs) }))
 	if t.silent {
