@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
@@ -17,7 +18,17 @@ import (
 )
 
 // names are the images. Each but the last is called like the sidecar whose place it takes.
-var names = []string{"csi-provisioner", "csi-attacher", "csi-resizer", "csi-snapshotter", "snapshot-controller", "purser"}
+var names = []string{
+	"csi-provisioner", "csi-attacher", "csi-resizer", "csi-snapshotter", "snapshot-controller",
+	"csi-node-driver-registrar", "livenessprobe", "purser",
+}
+
+// ofNodes are the images that run as root, as upstream's: the folder of the kubelet and the socket of a
+// driver on a node are root's, and charts set no user (NR-10, LP-16).
+var ofNodes = []string{"csi-node-driver-registrar", "livenessprobe"}
+
+// root is the user of these.
+const root = "0:0"
 
 // user is neither root nor a user of the node (SM-74).
 const user = "65532:65532"
@@ -141,8 +152,11 @@ func (o options) image(name, arch string, layers []v1.Layer) (v1.Image, error) {
 			"org.opencontainers.image.description": "Purser, the Kubernetes volume plane, as " + name,
 		},
 	}
+	if slices.Contains(ofNodes, name) {
+		config.Config.User = root
+	}
 	if name == driverImage { // it mounts
-		config.Config.User, config.Config.Entrypoint = "0:0", []string{"/purser"}
+		config.Config.User, config.Config.Entrypoint = root, []string{"/purser"}
 		config.Config.Env = []string{"PATH=/usr/sbin:/usr/bin"}
 	}
 	return mutate.ConfigFile(image, config)
