@@ -131,6 +131,12 @@ test-rollback: cluster-tools ## replace each sidecar by upstream's and back, dur
 	@tools/build.sh $(BIN) upstream-csi-provisioner upstream-csi-attacher upstream-csi-resizer upstream-csi-snapshotter
 	@$(GO) test ./test/live -run '^TestRollback$$' -count=1 -v
 
+.PHONY: test-registrar
+test-registrar: ## play the registrar against the plugin manager of a kubelet, from k8s.io/kubernetes (the first time builds it, minutes)
+	@mkdir -p $(BIN)
+	@cd tools && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o $(BIN)/plugin-manager ./pluginmanager
+	@PLUGIN_MANAGER=$(BIN)/plugin-manager $(GO) test ./test/live -run '^TestRegistrarAndKubelet$$' -count=1 -v
+
 .PHONY: race
 race: cluster-tools build ## run the tests of the packages with goroutines under the race detector
 	@CGO_ENABLED=1 $(GO) test -race ./internal/...
