@@ -24,9 +24,9 @@ var containing = []struct {
 	others  []string
 	without map[string]string // with the reason
 }{
-	{"sidecars", []string{"csi-provisioner", "csi-attacher", "csi-resizer", "csi-snapshotter", "snapshot-controller"}, map[string]string{
-		"workers": "--worker-threads is in its place",
-	}},
+	{"sidecars", []string{
+		"csi-provisioner", "csi-attacher", "csi-resizer", "csi-snapshotter", "snapshot-controller", "node-driver-registrar", "livenessprobe",
+	}, nil},
 	{"plane", []string{"controllers", "csi-provisioner", "csi-attacher", "csi-resizer"}, map[string]string{
 		"workers": "--worker-threads is in its place",
 	}},

@@ -119,14 +119,15 @@ func checkExtreme(t *testing.T, c *cobra.Command, flag, value string) {
 	if c.Flags().Lookup("purser-reap-removed-nodes") != nil {
 		args = append(args, "--purser-reap-removed-nodes=driver")
 	}
-	if flag == "node-deployment-max-delay" {
+	plain := withoutComponent(flag)
+	if plain == "node-deployment-max-delay" {
 		args = append(args, "--node-deployment-base-delay=0s")
 	}
 	err := Execute(t.Context(), cli.Program{Name: "purser", Args: args, Out: io.Discard, Err: io.Discard})
 	if err == nil || !strings.Contains(err.Error(), "--http-endpoint=") {
 		t.Fatalf("purser %s: %v", strings.Join(args, " "), err)
 	}
-	reasons := accepted[flag]
+	reasons := accepted[plain]
 	_, any := reasons[anyValue]
 	_, this := reasons[strings.TrimSuffix(value, "s")]
 	var about []string
@@ -144,4 +145,16 @@ func checkExtreme(t *testing.T, c *cobra.Command, flag, value string) {
 	case !strings.Contains(about[0], "must be") || !strings.Contains(about[0], "at most") && !strings.Contains(about[0], " from "):
 		t.Errorf("%s --%s=%s: %q does not have the allowed range", c.Name(), flag, value, about)
 	}
+}
+
+// withoutComponent returns a flag of one component of `sidecars` as that component calls it.
+func withoutComponent(flag string) string {
+	for _, component := range []string{
+		"provisioner-", "attacher-", "resizer-", "snapshotter-", "node-driver-registrar-", "livenessprobe-",
+	} {
+		if plain, ok := strings.CutPrefix(flag, component); ok {
+			return plain
+		}
+	}
+	return flag
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -13,9 +14,11 @@ import (
 	"github.com/purser-csi/purser/internal/roles/controllers"
 	"github.com/purser-csi/purser/internal/roles/driver"
 	"github.com/purser-csi/purser/internal/roles/explain"
+	"github.com/purser-csi/purser/internal/roles/livenessprobe"
 	"github.com/purser-csi/purser/internal/roles/node"
 	"github.com/purser-csi/purser/internal/roles/plane"
 	"github.com/purser-csi/purser/internal/roles/provisioner"
+	"github.com/purser-csi/purser/internal/roles/registrar"
 	"github.com/purser-csi/purser/internal/roles/resizer"
 	"github.com/purser-csi/purser/internal/roles/sidecars"
 	"github.com/purser-csi/purser/internal/roles/snapshotter"
@@ -67,7 +70,7 @@ func Execute(ctx context.Context, p cli.Program) error {
 // withDoubleDashes accepts flags with one dash for roles whose upstream does, see [cli.SingleDash].
 func withDoubleDashes(root *cobra.Command, args []string) []string {
 	for _, c := range root.Commands() {
-		if len(args) > 0 && c.Name() == args[0] && c.Annotations[cli.SingleDash] != "" {
+		if len(args) > 0 && isNamed(c, args[0]) && c.Annotations[cli.SingleDash] != "" {
 			return append([]string{args[0]}, cli.DoubleDashes(args[1:])...)
 		}
 	}
@@ -75,13 +78,11 @@ func withDoubleDashes(root *cobra.Command, args []string) []string {
 }
 
 func isRole(root *cobra.Command, name string) bool {
-	for _, c := range root.Commands() {
-		if c.Name() == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(root.Commands(), func(c *cobra.Command) bool { return isNamed(c, name) })
 }
+
+// isNamed reports whether a command has the name, or is called so by the image that it replaces.
+func isNamed(c *cobra.Command, name string) bool { return c.Name() == name || c.HasAlias(name) }
 
 func newRoot(p cli.Program) *cobra.Command {
 	root := &cobra.Command{
@@ -116,6 +117,8 @@ role is the first argument, or the name of the program.`,
 		attacher.Command(p),
 		snapshotter.Command(p),
 		snapshotter.ControllerCommand(p),
+		registrar.Command(p),
+		livenessprobe.Command(p),
 		node.Command(p),
 	)
 	root.AddCommand(up.PauseCommand())

@@ -62,3 +62,29 @@ func TestExitCodes(t *testing.T) {
 		t.Errorf("a failure at work: exit code %d", got)
 	}
 }
+
+// NR-2, NR-7, NR-18, LP-6, LP-15: the programs of the node by the names of their images, and with one dash.
+func TestProgramsOfTheNode(t *testing.T) {
+	for _, tc := range []struct {
+		name, args string
+		want       int
+	}{
+		{"/csi-node-driver-registrar", "--kubelet-registration-path=/csi.sock --mode=kubelet-registration-probe", 0},
+		{"/csi-node-driver-registrar", "-kubelet-registration-path=/csi.sock -mode=kubelet-registration-probe", 0},
+		{"node-driver-registrar", "--kubelet-registration-path=/csi.sock --mode=kubelet-registration-probe", 0},
+		{"/csi-node-driver-registrar", "--mode=kubelet-registration-probe", 1},
+		{"/csi-node-driver-registrar", "--csi-address=/csi.sock", 1},
+		{"/csi-node-driver-registrar", "--health-port=many", 2},
+		{"/csi-node-driver-registrar", "--version", 0},
+		{"/livenessprobe", "-probe-timeout=0s", 1},
+		{"/livenessprobe", "--http-endpoint=:1 --health-port=2", 1},
+		{"/livenessprobe", "--no-such-flag", 2},
+		{"purser", "csi-node-driver-registrar -kubelet-registration-path=/csi.sock -mode=kubelet-registration-probe", 0},
+	} {
+		var out bytes.Buffer
+		err := Execute(t.Context(), cli.Program{Name: tc.name, Version: "v", Args: strings.Fields(tc.args), Out: &out, Err: io.Discard})
+		if got := ExitCode(err); got != tc.want {
+			t.Errorf("%s %s: exit code %d, want %d (%v)", tc.name, tc.args, got, tc.want, err)
+		}
+	}
+}

@@ -1,5 +1,6 @@
-// Package sidecars is the role sidecars: csi-provisioner, csi-attacher, csi-resizer and
-// csi-snapshotter of one driver in one process, with one connection, cache and lease.
+// Package sidecars is the role sidecars: the sidecars of one driver in one process, with one
+// connection, cache, lease and HTTP server. One half is for the pods of the driver's controller, the
+// other (--node) for those of its nodes.
 //
-// It decides which of them run and what they share. It must not know how any of them works.
+// It decides which components run and what they share. It must not know how any of them works.
 package sidecars

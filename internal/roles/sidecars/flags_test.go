@@ -1,9 +1,14 @@
 package sidecars
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/component-base/featuregate"
@@ -34,7 +39,7 @@ func TestFlagsAndGatesOfTheRoles(t *testing.T) {
 		own := pflag.NewFlagSet("", pflag.ContinueOnError)
 		role.add(own)
 		own.VisitAll(func(flag *pflag.Flag) {
-			if f.Lookup(flag.Name) == nil && !slices.Contains(replaced, flag.Name) {
+			if f.Lookup(flag.Name) == nil {
 				t.Errorf("the flag --%s of csi-%s is not accepted", flag.Name, role.name)
 			}
 		})
@@ -60,3 +65,129 @@ func TestFlagsAndGatesOfTheRoles(t *testing.T) {
 }
 
 func locked(g *cli.Gates, gate featuregate.Feature) bool { return g.GetAll()[gate].LockToDefault }
+
+// OC-4, OC-9: a flag of one component wins over the flag of all, in any order.
+func TestFlagsOfOneComponent(t *testing.T) {
+	for _, args := range [][]string{
+		{"--timeout=20s", "--attacher-timeout=6m", "--worker-threads=7", "--resizer-workers=3"},
+		{"--attacher-timeout=6m", "--timeout=20s", "--workers=3", "--worker-threads=7"},
+	} {
+		s := New()
+		f := pflag.NewFlagSet("", pflag.ContinueOnError)
+		s.AddFlags(f)
+		if err := errors.Join(f.Parse(args), s.Validate()); err != nil {
+			t.Fatal(err)
+		}
+		s.Host(&s.Attacher.Common, &s.Resizer.Common, &s.Snapshotter.Common)
+		if err := s.overrides.Apply(); err != nil {
+			t.Fatal(err)
+		}
+		if s.Timeout != 20*time.Second || s.Attacher.Timeout != 6*time.Minute || s.Snapshotter.Timeout != 20*time.Second ||
+			s.Workers != 7 || s.Resizer.Workers != 3 || s.Attacher.Workers != 7 {
+			t.Errorf("%v: timeouts %s %s %s, workers %d %d %d", args, s.Timeout, s.Attacher.Timeout, s.Snapshotter.Timeout,
+				s.Workers, s.Resizer.Workers, s.Attacher.Workers)
+		}
+	}
+}
+
+// OC-4, OC-9: the names of the KEP and of its proof of concept are accepted.
+func TestNamesOfTheKEP(t *testing.T) {
+	s := New()
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	s.AddFlags(f)
+	for name := range strings.FieldsSeq(`controllers kubelet-registration-path csi-address leader-election
+		leader-election-namespace feature-gates kube-api-qps kube-api-burst attacher-kube-api-qps attacher-kube-api-burst
+		attacher-timeout provisioner-timeout resizer-timeout snapshotter-timeout node-driver-registrar-timeout
+		attacher-max-entries attacher-reconcile-sync attacher-max-grpc-log-length attacher-worker-threads
+		attacher-default-fstype attacher-retry-interval-start attacher-retry-interval-max
+		snapshotter-snapshot-name-prefix snapshotter-snapshot-name-uuid-length snapshotter-worker-threads
+		snapshotter-extra-create-metadata snapshotter-node-deployment snapshotter-groupsnapshot-name-prefix
+		snapshotter-groupsnapshot-name-uuid-length resizer-handle-volume-inuse-error resizer-extra-modify-metadata
+		resizer-resize-timeout resizer-modify-timeout provisioner-volume-name-prefix provisioner-volume-name-uuid-length
+		provisioner-extra-create-metadata provisioner-strict-topology provisioner-immediate-topology
+		provisioner-enable-capacity provisioner-capacity-ownerref-level provisioner-node-deployment
+		provisioner-cloning-protection-threads provisioner-prevent-volume-mode-conversion
+		provisioner-controller-publish-readonly provisioner-snapshot-orphan-sweep-interval enable-pprof
+		livenessprobe-probe-timeout livenessprobe-health-port node-driver-registrar-health-port health-port`) {
+		if f.Lookup(name) == nil {
+			t.Errorf("OC-9: the flag --%s is not accepted", name)
+		}
+	}
+}
+
+// OC-3, OC-8: which components run.
+func TestComponents(t *testing.T) {
+	t.Setenv("NODE_NAME", "node")
+	const path = " --kubelet-registration-path=/csi.sock"
+	for _, tc := range []struct{ args, want, problem string }{
+		{"", "provisioner attacher resizer snapshotter livenessprobe", ""},
+		{"--without=snapshotter,livenessprobe", "provisioner attacher resizer", ""},
+		{"--without=provisioner", "attacher resizer snapshotter livenessprobe", ""},
+		{"--without=provisioner --without=attacher,resizer,snapshotter", "livenessprobe", ""},
+		{"--node" + path, "node-driver-registrar livenessprobe", ""},
+		{"--node --node-deployment" + path, "provisioner snapshotter node-driver-registrar livenessprobe", ""},
+		{"--node --node-deployment --without=snapshotter" + path, "provisioner node-driver-registrar livenessprobe", ""},
+		{"--node --without=node-driver-registrar", "livenessprobe", ""},
+		{"--controllers=attacher,provisioner", "provisioner attacher", ""},
+		{"--controllers=node-driver-registrar" + path, "node-driver-registrar", ""},
+		{"--controllers=attacher, resizer", "attacher resizer", ""},
+		{"--controllers=attacher --without=attacher", "", "nothing is left"},
+		{"--controllers=Attacher,other", "", "unknown controllers: Attacher, other"},
+		{"--without=registrar", "provisioner attacher resizer snapshotter livenessprobe", "unknown controllers: registrar"},
+		{"--node", "node-driver-registrar livenessprobe", "--kubelet-registration-path: missing"},
+		{"--node-deployment", "provisioner attacher resizer snapshotter livenessprobe", "give --node"},
+		{"--node --node-deployment --controllers=attacher", "attacher", "work for the whole cluster"},
+	} {
+		s := New()
+		f := pflag.NewFlagSet("", pflag.ContinueOnError)
+		s.AddFlags(f)
+		if err := f.Parse(arguments(tc.args)); err != nil {
+			t.Fatal(err)
+		}
+		err := s.Validate()
+		if (tc.problem == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tc.problem) {
+			t.Errorf("%s: %v, want %q", tc.args, err, tc.problem)
+		}
+		if got := strings.Join(s.running(), " "); got != tc.want {
+			t.Errorf("%s: %s run, want %s", tc.args, got, tc.want)
+		}
+	}
+}
+
+// arguments splits a command line at its flags.
+func arguments(line string) (args []string) {
+	for part := range strings.SplitSeq(line, "--") {
+		if part = strings.TrimSpace(part); part != "" {
+			args = append(args, "--"+part)
+		}
+	}
+	return args
+}
+
+// OC-6, OC-12: a component that fails or panics starts again, and the others are not concerned.
+func TestComponentsStartAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		runs := 0
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			supervise(ctx, "registrar", func(ctx context.Context) error {
+				switch runs++; runs {
+				case 1:
+					return errors.New("no folder")
+				case 2:
+					panic("nil map")
+				}
+				<-ctx.Done()
+				return nil
+			})
+		}()
+		time.Sleep(3 * restartAfter)
+		cancel()
+		<-done
+		if runs != 3 {
+			t.Errorf("%d runs", runs)
+		}
+	})
+}

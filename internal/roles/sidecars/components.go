@@ -1,0 +1,81 @@
+package sidecars
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/purser-csi/purser/internal/roles/cli"
+	"github.com/purser-csi/purser/internal/roles/livenessprobe"
+	"github.com/purser-csi/purser/internal/roles/registrar"
+)
+
+// The components, as --without and --controllers spell them.
+const (
+	compProvisioner = "provisioner"
+	compAttacher    = "attacher"
+	compResizer     = "resizer"
+	compSnapshotter = "snapshotter"
+	compRegistrar   = registrar.Name
+	compLiveness    = livenessprobe.Name
+)
+
+// names are all components.
+var names = []string{compProvisioner, compAttacher, compResizer, compSnapshotter, compRegistrar, compLiveness}
+
+// withControllers are the components that have controllers: they share the manager.
+var withControllers = []string{compProvisioner, compAttacher, compResizer, compSnapshotter}
+
+// running returns the components that run, in the order of names.
+func (s *Sidecars) running() []string {
+	var on []string
+	switch {
+	case len(s.Controllers) > 0: // OC-3
+		for _, name := range s.Controllers {
+			on = append(on, strings.TrimSpace(name))
+		}
+	case s.Node && s.NodeDeployment.Enabled:
+		on = []string{compProvisioner, compSnapshotter, compRegistrar, compLiveness}
+	case s.Node:
+		on = []string{compRegistrar, compLiveness}
+	default:
+		on = append(slices.Clone(withControllers), compLiveness)
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return !slices.Contains(on, name) || slices.Contains(s.Without, name)
+	})
+}
+
+// runs reports whether a component runs.
+func (s *Sidecars) runs(name string) bool { return slices.Contains(s.running(), name) }
+
+// hasControllers reports whether one of the components that run has controllers.
+func (s *Sidecars) hasControllers() bool { return slices.ContainsFunc(withControllers, s.runs) }
+
+// validateComponents lists the mistakes in the choice of components.
+func (s *Sidecars) validateComponents() error {
+	var errs []error
+	for flag, chosen := range map[string][]string{"without": s.Without, "controllers": s.Controllers} {
+		var unknown []string
+		for _, name := range chosen {
+			if !slices.Contains(names, strings.TrimSpace(name)) {
+				unknown = append(unknown, name)
+			}
+		}
+		errs = append(errs, cli.Need(len(unknown) == 0, // OC-8
+			"--%s: unknown controllers: %s; there are %s",
+			flag, strings.Join(unknown, ", "), strings.Join(names, ", ")))
+	}
+	per := s.NodeDeployment.Enabled
+	return errors.Join(append(errs,
+		cli.Need(len(s.running()) > 0, "--without: nothing is left to run"),
+		cli.Need(!per || s.Node,
+			"--node-deployment: give --node, for the half of the sidecars that runs on each node"),
+		cli.Need(!per || !s.runs(compAttacher) && !s.runs(compResizer),
+			"--node-deployment: the attacher and the resizer work for the whole cluster; leave them out of "+
+				"--controllers"),
+		cli.Need(!s.runs(compRegistrar) || s.Registrar.Endpoint != "",
+			"--kubelet-registration-path: missing; give the path of the driver's socket as the kubelet sees it, or "+
+				"--without=%s", compRegistrar),
+	)...)
+}
