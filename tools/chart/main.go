@@ -2,13 +2,11 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
-	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 )
 
 func main() {
@@ -45,28 +43,5 @@ func printManifests(path string, files []string) error {
 		return err
 	}
 	_, err = fmt.Print(m.Objects)
-	return err
-}
-
-// pack writes the chart as an archive, whose images have the given version.
-func pack(args []string) error {
-	flags := flag.NewFlagSet("package", flag.ContinueOnError)
-	version := flags.String("version", "", "version of the images")
-	out := flags.String("out", ".", "folder for the archive")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	if *version == "" || flags.NArg() != 1 {
-		return errors.New("package needs -version and the folder of the chart")
-	}
-	c, err := loader.Load(flags.Arg(0))
-	if err != nil {
-		return err
-	}
-	c.Metadata.AppVersion = *version
-	file, err := chartutil.Save(c, *out)
-	if err == nil {
-		fmt.Println(file)
-	}
 	return err
 }
