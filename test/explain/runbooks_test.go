@@ -1,0 +1,192 @@
+package explain
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	rules "github.com/purser-csi/purser/internal/explain/rules"
+	command "github.com/purser-csi/purser/internal/roles/explain"
+	"github.com/purser-csi/purser/internal/verdict"
+)
+
+var update = flag.Bool("update", false, "write docs/runbooks.md")
+
+var runbooksPage = filepath.Join("..", "..", "docs", "runbooks.md")
+
+const runbooksHead = `# Runbooks
+
+One section for each [reason](reasons.md) that an administrator acts on: an event as it stands at the object, what
+` + "`purser explain`" + ` says, and the fix. The examples are situations of the tests (test/explain), each from a public thread; their
+names are replaced by yours in your cluster. Made by ` + "`make generate`" + `.
+
+`
+
+// runbook is an example of a reason.
+type runbook struct {
+	reason  verdict.Reason
+	example situation
+	event   string
+	answer  string
+	fix     []rules.Step
+}
+
+// runbooks returns an example for each reason that an administrator acts on, in alphabetical order:
+// the first with an event, or else the first.
+func runbooks(t *testing.T) []runbook {
+	t.Helper()
+	base, all := readSituations(t)
+	byReason := map[verdict.Reason]runbook{}
+	for _, s := range all {
+		path := s.dump(t, base)
+		out, _ := run(t, "explain", s.Explain, "-n", "shop", "--now", now, "-o", "json", "--from", path)
+		var answer command.Answer
+		if err := json.Unmarshal([]byte(out), &answer); err != nil || len(answer.Reports) != 1 {
+			t.Fatalf("%s: %v: %s", s.Name, err, out)
+		}
+		report := answer.Reports[0]
+		findings := report.Findings
+		if report.Refused != nil {
+			findings = append(findings, *report.Refused)
+		}
+		if len(findings) == 0 || findings[0].Actor != rules.Administrator || len(findings[0].Fix) == 0 {
+			continue
+		}
+		r := runbook{reason: findings[0].Reason, example: s, event: s.event(findings[0]), fix: findings[0].Fix}
+		if had, ok := byReason[r.reason]; ok && (had.event != "" || r.event == "") {
+			continue
+		}
+		r.answer, _ = run(t, "explain", s.Explain, "-n", "shop", "--now", now, "--from", path)
+		byReason[r.reason] = r
+	}
+	var sorted []runbook
+	for _, reason := range slices.Sorted(maps.Keys(byReason)) {
+		sorted = append(sorted, byReason[reason])
+	}
+	return sorted
+}
+
+// event returns the event that a user sees: that of the decision, or else one of the situation's.
+func (s situation) event(f rules.Finding) string {
+	for _, o := range s.Objects {
+		if o["kind"] == "Event" {
+			return fmt.Sprintf("%v %v: %v", o["type"], o["reason"], o["message"])
+		}
+	}
+	if f.Event == "" {
+		return ""
+	}
+	kind := "Normal"
+	if verdict.Describe(f.Decision).Severity == verdict.Warning {
+		kind = "Warning"
+	}
+	return fmt.Sprintf("%s %s: %s", kind, f.Event, f.Words)
+}
+
+// page writes a section. A reason without an event says what explain reads instead.
+func (r runbook) page() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "## %s\n\nMeaning and event: [%s](reasons.md#%s). Example: %s (%s).\n\n", r.reason, r.reason, strings.ToLower(string(r.reason)), r.example.Name, r.example.Thread)
+	if r.event != "" {
+		fmt.Fprintf(&b, "**Event**\n\n```text\n%s\n```\n\n", r.event)
+	} else {
+		b.WriteString("**Event**: none that names the cause; `explain` reads the fields below “Why”.\n\n")
+	}
+	fmt.Fprintf(&b, "**Explanation**\n\n```text\n$ purser explain %s -n shop\n%s\n```\n\n**Fix**\n\n", r.example.Explain, strings.TrimSpace(r.answer))
+	for _, step := range r.fix {
+		fmt.Fprintf(&b, "- %s\n", step.Text)
+		if step.Command != "" {
+			fmt.Fprintf(&b, "  `%s`\n", step.Command)
+		}
+		if step.Risk != "" {
+			fmt.Fprintf(&b, "  Risk: %s\n", step.Risk)
+		}
+	}
+	return b.String()
+}
+
+// docs/runbooks.md has the example of each reason, as explain prints it today.
+func TestRunbooks(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(runbooksHead)
+	all := runbooks(t)
+	withEvent := 0
+	for i, r := range all {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		b.WriteString(r.page())
+		if r.event != "" {
+			withEvent++
+		}
+	}
+	t.Logf("%d reasons, %d with an event", len(all), withEvent)
+	b.WriteString("\n## Without an example\n\nThese have a Warning, and their meaning and advice on the page of reasons:")
+	for i, reason := range withoutExample {
+		mark := ","
+		if i == 0 {
+			mark = ""
+		}
+		fmt.Fprintf(&b, "%s\n[%s](reasons.md#%s)", mark, reason, strings.ToLower(string(reason)))
+	}
+	b.WriteString(".\n")
+	if *update {
+		if err := os.WriteFile(runbooksPage, []byte(b.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(runbooksPage)
+	if err != nil || string(text) != b.String() {
+		t.Errorf("docs/runbooks.md is not up to date: run make generate (%v)", err)
+	}
+}
+
+// withoutExample are reasons with a Warning that no situation has yet: docs/reasons.md has their meaning
+// and advice, docs/runbooks.md no example.
+var withoutExample = []verdict.Reason{
+	verdict.CapacityInvalid, verdict.CapacityUnknown, verdict.ClaimInvalid, verdict.ClaimMarkedBound,
+	verdict.ClaimMisbound, verdict.ClaimTooSmall, verdict.CleanupGivenUp, verdict.ContentCheckFailed,
+	verdict.ContentDeleteFailed, verdict.ContentShared, verdict.CreateAttributesForbidden,
+	verdict.CreateInfeasible, verdict.CreateResponseInvalid, verdict.CreateUncertain, verdict.DeletionHeldUp,
+	verdict.DriverLacks, verdict.EphemeralFailed, verdict.GroupContentCallFailed, verdict.GroupContentCheckFailed,
+	verdict.GroupContentDeleteFailed, verdict.GroupContentHeld, verdict.GroupContentShared,
+	verdict.HotLoopThrottled, verdict.JournalFull, verdict.JournalSkipped, verdict.ModifyDriverLacks,
+	verdict.ModifyFailed, verdict.NamespaceForbidden, verdict.ProvisionerNotAsked, verdict.ProvisioningHeldUp,
+	verdict.ReclaimPolicyUnknown, verdict.RegistrationRefused, verdict.ResizeNeedsOffline,
+	verdict.ResizeSizeInvalid, verdict.ReuseInvalid, verdict.ReuseKept, verdict.SecretUnfit,
+	verdict.SnapshotGroupAlive, verdict.SnapshotNotBoundBack, verdict.SnapshotRestoring, verdict.SourceForbidden,
+	verdict.SourceInvalid, verdict.SourceNotReady, verdict.SourceOfOtherDriver, verdict.TopologyUnknown,
+	verdict.VolumeAbandoned, verdict.VolumeConflict, verdict.VolumeNotRecycled, verdict.VolumeRejected,
+	verdict.VolumeSecretUnreadable, verdict.VolumeWithoutCapacity,
+}
+
+// Each reason with a Warning is in a situation, and so has a runbook or an answer for the user who acts on
+// it, unless it is known to be without an example.
+func TestWarningsHaveRunbooks(t *testing.T) {
+	base, all := readSituations(t)
+	covered := map[verdict.Reason]bool{}
+	for _, s := range all {
+		out, _ := run(t, "explain", s.Explain, "-n", "shop", "--now", now, "-o", "json", "--from", s.dump(t, base))
+		var answer command.Answer
+		if err := json.Unmarshal([]byte(out), &answer); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range answer.Reports[0].Findings {
+			covered[f.Reason], covered[f.Decision] = true, true
+		}
+	}
+	for _, reason := range verdict.All() {
+		if verdict.Describe(reason).Severity != verdict.Warning {
+			continue
+		}
+		if known := slices.Contains(withoutExample, reason); covered[reason] == known {
+			t.Errorf("%s has a Warning: in a situation %t, in withoutExample %t", reason, covered[reason], known)
+		}
+	}
+}
