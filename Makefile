@@ -11,7 +11,7 @@ PKG     ?= ./...
 
 .PHONY: help
 help: ## list the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build bin/purser
@@ -36,7 +36,7 @@ image: ## assemble the images of all sidecars and of purser as OCI layouts in bi
 .PHONY: chart
 chart: ## package the Helm chart into bin/chart
 	@mkdir -p $(BIN)/chart
-	@cd tools/chart && $(GO) run . package -version $(VERSION) -out $(BIN)/chart ../../deploy/chart
+	@cd tools/chart && $(GO) run . package -version $(VERSION) -created $(CREATED) -out $(BIN)/chart ../../deploy/chart
 
 PLUGIN  := $(BIN)/kubectl-purser
 SYSTEMS := linux-amd64 linux-arm64 darwin-amd64 darwin-arm64 windows-amd64
@@ -61,6 +61,70 @@ image-verify: ## assemble the images twice, and fail if one byte differs
 	@$(MAKE) --no-print-directory image IMAGES=$(BIN)/images
 	@$(MAKE) --no-print-directory image IMAGES=$(BIN)/images-again
 	@diff -r $(BIN)/images $(BIN)/images-again && echo 'images: identical' && rm -rf $(BIN)/images-again
+
+# A release, and the key that signs it; COSIGN_PASSWORD has its password. RELEASE_IMAGES=image leaves out the driver's.
+RELEASE        ?= $(BIN)/release
+RELEASE_IMAGES ?= driver-image
+KEY            ?=
+REGISTRY       ?=
+RELEASING      := cd tools/release && $(GO) run .
+
+.PHONY: release
+release: ## make a release in bin/release, VERSION=v1.2.3 KEY=cosign.key: programs, images, chart, SBOMs, checksums, provenance, signatures
+	@[ '$(origin VERSION)' != file ] || { echo 'release: give the version: make release VERSION=v1.2.3'; exit 1; }
+	@$(MAKE) --no-print-directory $(RELEASE_IMAGES) kubectl-plugin chart
+	@rm -rf $(RELEASE)
+	@$(RELEASING) assemble -version $(VERSION) -created $(CREATED) -commit "$$(git rev-parse HEAD)" \
+		$$([ -z "$$(git status --porcelain)" ] || echo -dirty) $(if $(BUILDER),-builder $(BUILDER)) $(if $(KEY),-key $(abspath $(KEY))) \
+		-license ../../LICENSE -binaries $(BIN)/image -images $(IMAGES) -plugin $(PLUGIN) \
+		-chart $(BIN)/chart/purser-$(VERSION:v%=%).tgz -out $(RELEASE)
+
+.PHONY: release-key
+release-key: ## write a key pair for releases, KEY=cosign.key and cosign.pub beside it, as cosign does
+	@$(RELEASING) key -out $(basename $(abspath $(KEY)))
+
+.PHONY: release-push
+release-push: ## push bin/release to a registry, REGISTRY=HOST/PATH: images, chart, files, signatures
+	@$(RELEASING) push -from $(RELEASE) -registry $(REGISTRY)
+
+.PHONY: release-check
+release-check: ## verify signatures, checksums, SBOMs and provenance, KEY=cosign.pub: of bin/release, or of REGISTRY=HOST/PATH and VERSION
+	@$(RELEASING) verify -key $(abspath $(KEY)) $(if $(REGISTRY),-registry $(REGISTRY) -version $(VERSION),-from $(RELEASE))
+
+.PHONY: release-verify
+release-verify: ## make a release twice, and fail if one byte differs
+	@$(MAKE) --no-print-directory release
+	@$(MAKE) --no-print-directory release RELEASE=$(BIN)/release-again
+	@diff -r $(BIN)/release $(BIN)/release-again && echo 'release: identical' && rm -rf $(BIN)/release-again
+
+SITE ?= $(BIN)/site
+
+.PHONY: site
+site: ## make a site of the pages in bin/site, which is read and searched without a server
+	@cd tools/site && $(GO) run . -out $(SITE) ../..
+
+.PHONY: recording
+recording: cluster-tools build ## record `purser up` and `purser explain` in a terminal, and write docs/recording.svg
+	@$(GO) run ./test/e2e/recording -out docs/recording.svg
+
+INSTALLED := v0.0.0-install
+
+.PHONY: test-install
+test-install: kubelet-tools ## install a release from a registry onto a real kubelet by the commands of docs/installing.md (Debian, as root; minutes)
+	@tools/build.sh $(BIN) helm
+	@mkdir -p $(BIN)/install && rm -f $(BIN)/install/cosign.key $(BIN)/install/cosign.pub
+	@$(MAKE) --no-print-directory release-key KEY=$(BIN)/install/cosign.key
+	@$(MAKE) --no-print-directory release VERSION=$(INSTALLED) KEY=$(BIN)/install/cosign.key
+	@KUBELET=1 INSTALL=$(INSTALLED) $(GO) test ./test/kubelet -run '^TestInstalling$$' -count=1 -v
+
+# Packages that decide and have no effects: what they compute must be the same on both architectures.
+PURE = ./internal/size ./internal/topology ./internal/verdict ./internal/shell ./internal/journal/... $(wildcard ./internal/*/rules)
+
+.PHONY: test-arm64
+test-arm64: ## run the tests of the packages without effects for arm64, under qemu-user on another machine
+	@if [ "$$(go env GOARCH)" = arm64 ]; then $(GO) test $(PURE); \
+	elif command -v qemu-aarch64 >/dev/null; then CGO_ENABLED=0 GOARCH=arm64 $(GO) test -exec qemu-aarch64 $(PURE); \
+	else echo 'test-arm64: skipped: no qemu-aarch64 in the PATH; Debian has it in qemu-user'; fi
 
 .PHONY: vulncheck
 vulncheck: ## look for known vulnerabilities, with govulncheck of the PATH and a database that it reaches (GOVULNDB)
@@ -104,6 +168,8 @@ endif
 	@cd tools/chart && $(GO) test ./...
 	@cd tools/monitoring && $(GO) test ./...
 	@cd tools/krew && $(GO) test ./...
+	@cd tools/release && $(GO) test ./...
+	@cd tools/site && $(GO) test ./...
 	@cd tools/format && $(GO) test ./...
 
 .PHONY: sim
@@ -151,7 +217,7 @@ format: ## break the lines that are longer than 120 columns
 lint: ## check style and rules
 	@tools/build.sh $(BIN) golangci-lint
 	@$(BIN)/golangci-lint run $(PKG)
-	@for module in images chart monitoring krew format; do \
+	@for module in images chart monitoring krew release site format; do \
 		(cd tools/$$module && GOWORK=off $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...) || exit 1; \
 	done
 
@@ -159,6 +225,7 @@ lint: ## check style and rules
 generate: ## regenerate the reference, the reasons and the chart's files
 	@$(GO) test ./internal/roles -run '^TestReference' -count=1 -update
 	@cd tools/chart && $(GO) test . -run '^TestGoldens$$' -count=1 -update
+	@$(GO) test ./test/explain -run '^TestRunbooks$$' -count=1 -update
 
 .PHONY: rows
 rows: ## check the cited rows of the specification, and list those without a test

@@ -17,6 +17,7 @@ kube-scheduler          .      k8s.io/kubernetes                        k8s.io/k
 kube-controller-manager .      k8s.io/kubernetes                        k8s.io/kubernetes/cmd/kube-controller-manager
 kubelet                 .      k8s.io/kubernetes                        k8s.io/kubernetes/cmd/kubelet
 csi-sanity              sanity github.com/kubernetes-csi/csi-test/v5    github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity
+helm                    helm   helm.sh/helm/v4                          helm.sh/helm/v4/cmd/helm
 golangci-lint           lint   github.com/golangci/golangci-lint/v2     github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 upstream-csi-provisioner  provisioner github.com/kubernetes-csi/external-provisioner/v6 github.com/kubernetes-csi/external-provisioner/v6/cmd/csi-provisioner
 upstream-csi-attacher     attacher    github.com/kubernetes-csi/external-attacher/v4    github.com/kubernetes-csi/external-attacher/v4/cmd/csi-attacher
