@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 
@@ -10,6 +11,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
 // entry is what a tag leads to: an image, or an index of images.
@@ -44,10 +46,16 @@ func readLayout(folder string) (s layoutStore, err error) {
 	}
 	for _, m := range manifest.Manifests {
 		e := entry{ref: m.Annotations[refName], digest: m.Digest}
+		var of interface{ RawManifest() ([]byte, error) }
 		if m.MediaType.IsIndex() {
 			e.index, err = index.ImageIndex(m.Digest)
+			of = e.index
 		} else {
 			e.image, err = index.Image(m.Digest)
+			of = e.image
+		}
+		if err == nil {
+			err = checkDescriptor(m, of)
 		}
 		if err != nil {
 			return s, fmt.Errorf("%s: %w", e.ref, err)
@@ -55,6 +63,30 @@ func readLayout(folder string) (s layoutStore, err error) {
 		s.entries = append(s.entries, e)
 	}
 	return s, nil
+}
+
+// checkDescriptor compares what the layout says of a manifest with the manifest.
+func checkDescriptor(d v1.Descriptor, of interface{ RawManifest() ([]byte, error) }) error {
+	raw, err := of.RawManifest()
+	if err != nil {
+		return err
+	}
+	var own struct {
+		MediaType types.MediaType `json:"mediaType"`
+		Config    struct {
+			MediaType string `json:"mediaType"`
+		} `json:"config"`
+	}
+	if err := json.Unmarshal(raw, &own); err != nil {
+		return err
+	}
+	if own.MediaType != d.MediaType || int64(len(raw)) != d.Size {
+		return fmt.Errorf("is a %s of %d bytes; the layout says %s of %d", own.MediaType, len(raw), d.MediaType, d.Size)
+	}
+	if d.ArtifactType != "" && d.ArtifactType != own.Config.MediaType {
+		return fmt.Errorf("is a %s; the layout says %s", own.Config.MediaType, d.ArtifactType)
+	}
+	return nil
 }
 
 func (s layoutStore) get(repository, tag string) (entry, error) {
