@@ -60,6 +60,7 @@ func (c *Controller) create(ctx context.Context, s attachment.Snapshot, a attach
 	if err := c.InProcess.Prepare(ctx, va); err != nil {
 		return err
 	}
+	c.Tracing.Carry(ctx, va)
 	err := c.Writer.Create(ctx, va)
 	if apierrors.IsAlreadyExists(err) {
 		return nil // its event enqueues the volume

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 )
 
@@ -24,6 +25,7 @@ type Config struct {
 	Timeout  time.Duration  // for each call that has no shorter deadline
 	Metrics  *CallMetrics   // counts and times every call; nil for none
 	Observe  func(Observed) // is called at the end of every call; nil for nothing
+	Trace    stats.Handler  // traces every call; nil for nothing
 }
 
 // Conn is a connection to one driver. It is safe for concurrent use.
@@ -50,7 +52,7 @@ func Dial(cfg Config) (*Conn, error) {
 	if cfg.Observe != nil {
 		chain = append(chain, observe(cfg.Observe))
 	}
-	conn, err := grpc.NewClient("unix://"+path,
+	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // a socket file has its own permissions
 		grpc.WithIdleTimeout(0),                                  // an idle driver is not a lost one (ST-4)
 		grpc.WithConnectParams(grpc.ConnectParams{
@@ -62,7 +64,12 @@ func Dial(cfg Config) (*Conn, error) {
 			},
 			MinConnectTimeout: time.Second,
 		}),
-		grpc.WithChainUnaryInterceptor(chain...))
+		grpc.WithChainUnaryInterceptor(chain...),
+	}
+	if cfg.Trace != nil {
+		options = append(options, grpc.WithStatsHandler(cfg.Trace))
+	}
+	conn, err := grpc.NewClient("unix://"+path, options...)
 	if err != nil {
 		return nil, fmt.Errorf("csi driver at %s: %w", cfg.Endpoint, err)
 	}

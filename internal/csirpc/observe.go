@@ -6,6 +6,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
+
+	"github.com/purser-csi/purser/internal/csispec"
 )
 
 // Observed is a call that has ended.
@@ -26,22 +28,9 @@ func observe(report func(Observed)) grpc.UnaryClientInterceptor {
 		began := time.Now()
 		err := send(ctx, method, request, reply, conn, options...)
 		report(Observed{
-			Method: method, Code: status.Code(err).String(), Volume: volumeOf(request), Began: began,
+			Method: method, Code: status.Code(err).String(), Volume: csispec.VolumeOf(request), Began: began,
 			Took: time.Since(began),
 		})
 		return err
 	}
-}
-
-// volumeOf returns the handle of the volume that a request is about, or the name of one to create.
-func volumeOf(request any) string {
-	switch r := request.(type) {
-	case interface{ GetVolumeId() string }:
-		return r.GetVolumeId()
-	case interface{ GetSourceVolumeId() string }:
-		return r.GetSourceVolumeId()
-	case interface{ GetName() string }:
-		return r.GetName()
-	}
-	return ""
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/stats"
+
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/records"
 	"github.com/purser-csi/purser/internal/mount"
@@ -52,6 +54,8 @@ type Config struct {
 	Zones []records.Zone
 	// Attach is about ControllerPublishVolume.
 	Attach Attach
+	// Trace traces calls; nil for nothing.
+	Trace stats.Handler
 	// Metrics count and time calls; nil for none.
 	Metrics *telemetry.Served
 	// StopTimeout bounds how long a stopping driver waits for calls in

@@ -179,7 +179,11 @@ func (d *Driver) closeBackend() error {
 
 func (d *Driver) newServer(log logr.Logger) *grpc.Server {
 	layers := inLayers(observe(log, d.calls, d.config.Metrics), toStatusInterceptor, recoverPanics)
-	server := grpc.NewServer(grpc.UnaryInterceptor(layers), grpc.StreamInterceptor(streamed(layers)))
+	options := []grpc.ServerOption{grpc.UnaryInterceptor(layers), grpc.StreamInterceptor(streamed(layers))}
+	if d.config.Trace != nil {
+		options = append(options, grpc.StatsHandler(d.config.Trace))
+	}
+	server := grpc.NewServer(options...)
 	node := &nodeService{
 		nodeID:    d.config.NodeID,
 		rules:     d.config.Backend,

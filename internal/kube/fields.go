@@ -6,6 +6,8 @@ import (
 
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/names"
 )
 
 // Fields says which fields of a kind a controller reads.
@@ -46,6 +48,9 @@ func TrimTo(fields []*Fields) toolscache.TransformFunc {
 	byKind := map[reflect.Type][]*Fields{}
 	annotations := map[reflect.Type][]string{}
 	for _, f := range fields {
+		if annotations[f.kind] == nil {
+			annotations[f.kind] = []string{names.AnnTraceParent} // of every object that has one
+		}
 		if slices.Contains(byKind[f.kind], f) { // several controllers read the same
 			continue
 		}
@@ -68,9 +73,7 @@ func TrimTo(fields []*Fields) toolscache.TransformFunc {
 		}
 		to := reflect.New(kind.Elem()).Interface().(client.Object)
 		copyIdentity(from, to)
-		if names := annotations[kind]; names != nil {
-			to.SetAnnotations(sharedPart(from.GetAnnotations(), names))
-		}
+		to.SetAnnotations(sharedPart(from.GetAnnotations(), annotations[kind]))
 		for _, f := range byKind[kind] {
 			f.keep(from, to)
 		}

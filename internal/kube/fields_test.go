@@ -50,12 +50,12 @@ func TestComposedFieldsKeepWhatEachKeeps(t *testing.T) {
 func TestTrimKeepsAllAnnotationsOfOurs(t *testing.T) {
 	for name, trim := range map[string]toolscache.TransformFunc{"trimAll": trimAll(), "Trim": Trim} {
 		pv := fullVolume()
-		pv.Annotations = map[string]string{"purser/reuze": "any", names.AnnReuse: "any", "other": "x"}
+		pv.Annotations = map[string]string{"purser/reuze": "any", names.AnnReuse: "any", "other": "x", names.AnnTraceParent: "t"}
 		out, err := trim(pv)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := map[string]string{"purser/reuze": "any", names.AnnReuse: "any"}
+		want := map[string]string{"purser/reuze": "any", names.AnnReuse: "any", names.AnnTraceParent: "t"}
 		if diff := cmp.Diff(want, out.(*corev1.PersistentVolume).Annotations); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}

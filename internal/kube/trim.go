@@ -106,6 +106,7 @@ func trimMeta(o *metav1.ObjectMeta, annotations ...string) {
 	*o = metav1.ObjectMeta{
 		Namespace: shared(o.Namespace), Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
 		CreationTimestamp: o.CreationTimestamp, DeletionTimestamp: o.DeletionTimestamp,
-		Finalizers: sharedList(o.Finalizers), Annotations: sharedPart(o.Annotations, annotations),
+		Finalizers:  sharedList(o.Finalizers),
+		Annotations: sharedPart(o.Annotations, append(annotations, names.AnnTraceParent)),
 	}
 }

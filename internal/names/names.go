@@ -45,6 +45,9 @@ const (
 // the name that sidecars make of the driver's.
 const JournalLeasePrefix = "purser-intents-"
 
+// LeaseUp is the Lease that `purser up` renews for all roles of its process.
+const LeaseUp = "purser-up"
+
 // Ours, on the objects of the journal of volume requests.
 const (
 	AnnIntents     = "purser/intents"      // the unresolved requests; see internal/journal/rules
@@ -59,6 +62,9 @@ const (
 
 // OwnPrefix begins the names of our annotations.
 const OwnPrefix = "purser/"
+
+// AnnTraceParent is on an object whose decisions are part of a trace: its context, as the W3C's traceparent.
+const AnnTraceParent = OwnPrefix + "traceparent"
 
 // Ours, on PersistentVolumes: a released volume is made available again instead of being reclaimed
 // by its policy. Any other value is the namespace and name of the claim that it is reserved for.

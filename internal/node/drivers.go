@@ -172,7 +172,7 @@ func (d *drivers) observed(driver string, o csirpc.Observed) {
 
 // connect asks the driver for what must be known of it before its first volume.
 func (d *drivers) connect(ctx context.Context, name, endpoint string) (*registered, error) {
-	cfg := csirpc.Config{Endpoint: endpoint, Timeout: d.Timeout}
+	cfg := csirpc.Config{Endpoint: endpoint, Timeout: d.Timeout, Trace: d.Tracing.Client()}
 	cfg.Observe = func(o csirpc.Observed) { d.observed(name, o) }
 	conn, err := csirpc.Dial(cfg)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // the annotation may have been meant to keep it.
 func Reuse(pv *corev1.PersistentVolume) (how string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(pv.Annotations)) {
-		if strings.HasPrefix(name, names.OwnPrefix) && name != names.AnnReuse {
+		if strings.HasPrefix(name, names.OwnPrefix) && name != names.AnnReuse && name != names.AnnTraceParent {
 			return "", fmt.Errorf(
 				"annotation %s is not known: on a PersistentVolume there is only %s; remove it", name, names.AnnReuse,
 			)

@@ -211,7 +211,9 @@ func coded(v next, failure *csirpc.Failure) next {
 // DeleteVolume stays blocked for the handle.
 func (c *Controller) writeVolume(ctx context.Context, want *corev1.PersistentVolume) (next, error) {
 	claim := want.Spec.ClaimRef.UID
-	err := c.Writer.Create(ctx, want.DeepCopy())
+	made := want.DeepCopy()
+	c.Tracing.Carry(ctx, made)
+	err := c.Writer.Create(ctx, made)
 	if err == nil {
 		c.release(claim)
 		c.memory.setProvisioned(claim)

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/telemetry/tracing"
 	"github.com/purser-csi/purser/internal/verdict"
 )
 
@@ -81,6 +82,8 @@ type Settings struct {
 	Repeats  int           // how many runs in a row may do the same before the next one waits; 0 for 5
 	SayAfter time.Duration // how long a wait may last before an event says it; 0 for a minute
 	Watch    func(Run)     // is called after each run; nil for nothing
+	// Tracing makes a span of each decision that has an effect; nil for none.
+	Tracing *tracing.Tracing
 }
 
 // Run is what a run of a controller came to, for an observer.
@@ -122,6 +125,7 @@ type Loop[K comparable, S, A any] struct {
 	repeats  repeats[K]
 	silences silences[K]
 	deferred deferred[K]
+	waits    waits[K]
 }
 
 // New returns a loop.
@@ -226,6 +230,9 @@ func (l *Loop[K, S, A]) follow(
 	}
 	if acts {
 		acted = todo.Reason
+		var traced func(verdict.Verdict[A])
+		ctx, traced = l.trace(ctx, key, about, acted)
+		defer func() { traced(end) }()
 	}
 	for range maxDecisions {
 		if asks, ok := v.(verdict.Read[A]); ok {
@@ -347,6 +354,7 @@ func (l *Loop[K, S, A]) finish(ctx context.Context, key K, about About, v verdic
 		end = l.lasting(key, v)
 	}
 	l.report(ctx, key, about, end, after)
+	l.noteWait(key, end)
 	if listen := l.listen(key, about, end); listen > 0 {
 		if _, waits := end.(verdict.Wait[A]); waits && (after == 0 || listen < after) {
 			// a refusal is attempted again anyway

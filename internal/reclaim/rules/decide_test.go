@@ -145,6 +145,10 @@ func TestDecide(t *testing.T) {
 		{"D-3 C-81 bound without finalizer gets one", world(phase(corev1.VolumeBound), noFinalizer), "AddFinalizer then nothing VolumeProtected"},
 		{"D-3 bound with finalizer", world(phase(corev1.VolumeBound)), "nothing VolumeInUse"},
 		{"D-3 pending", world(phase(corev1.VolumePending), noFinalizer), "nothing VolumeInUse"},
+		{
+			"8.14 the context of a trace keeps nothing",
+			world(func(s *Snapshot) { s.Volume.Annotations[names.AnnTraceParent] = "x" }), all,
+		},
 		{"8.14 an annotation of ours that cannot be read", world(func(s *Snapshot) { s.Volume.Annotations[names.AnnReuse] = "bogus" }), "refuse ReuseInvalid"},
 		{"8.14 an empty one, such as of an unset shell variable", world(reuse("")), "refuse ReuseInvalid"},
 		{"8.14 a readable one, which no binder of ours served", world(reuse(names.ReuseAny)), "refuse ReuseKept"},

@@ -86,6 +86,7 @@ func (c *Controllers) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "API server", c.APIAccess.AddFlags)
 	cli.Grouped(f, "Leader election", c.Election.AddFlags)
 	cli.Grouped(f, "Metrics and health", c.HTTPSettings.AddFlags)
+	cli.Grouped(f, "Traces", c.AddTraceFlags)
 	cli.Grouped(f, "Process", func(f *pflag.FlagSet) {
 		f.Var(c.Gates, cli.FeatureGates, "features to switch, as `NAME=BOOL`,...: "+c.Gates.Known())
 	})

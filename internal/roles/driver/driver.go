@@ -19,6 +19,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/internal/telemetry/tracing"
 )
 
 // Driver is the role driver: a CSI plugin with all services in one process.
@@ -26,6 +27,7 @@ type Driver struct {
 	Version string
 	Log     logr.Logger       // overrides the logging flags when set, for the driver inside of `up`
 	Notice  func(text string) // receives messages for the user about the start
+	Tracing *tracing.Tracing  // of the process; nil for what the environment says
 
 	Endpoint string
 	StateDir string
@@ -348,6 +350,7 @@ func (d *Driver) settings() driver.Config {
 	c := driver.Config{
 		Name: d.Name, Version: d.Version, NodeID: d.NodeID, Endpoint: d.Endpoint, StateDir: state,
 		Attach: driver.Attach{Required: d.Attach, Nodes: d.AttachNodes}, Zones: d.Zones,
+		Trace: d.Tracing.Server(),
 	}
 	if slices.Contains(d.Topology, topologyOfNode) {
 		c.TopologyKey = "topology." + d.Name + "/node"

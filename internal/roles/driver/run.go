@@ -32,6 +32,12 @@ func (d *Driver) Run(ctx context.Context) error {
 			return err
 		}
 	}
+	ctx = logr.NewContext(ctx, withOneLineErrors(log))
+	if d.Tracing == nil {
+		var sent func()
+		d.Tracing, sent = process.StartTracing(ctx, "driver", d.Version, process.TraceSettings{})
+		defer sent()
+	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -40,7 +46,7 @@ func (d *Driver) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return d.serve(logr.NewContext(ctx, withOneLineErrors(log)), plugin, registry)
+	return d.serve(ctx, plugin, registry)
 }
 
 func (d *Driver) plugin(registry prometheus.Registerer) (*driver.Driver, error) {

@@ -111,6 +111,7 @@ func (n *Node) AddFlags(f *pflag.FlagSet) {
 	})
 	cli.Grouped(f, "API server", n.APIAccess.AddFlags)
 	cli.Grouped(f, "Metrics and health", n.HTTPSettings.AddFlags)
+	cli.Grouped(f, "Traces", n.AddTraceFlags)
 	cli.Grouped(f, "Logs", cli.LoggingFlags(n.Logging))
 }
 

@@ -128,6 +128,10 @@ func (p *Plane) Run(ctx context.Context) error {
 	c.Backlog, p.Attacher.Backlog = p.Backlog, p.Backlog
 	p.Spans = telemetry.NewSpans(rand.Text())
 	c.Spans, p.Attacher.Spans = p.Spans, p.Spans
+	var sent func()
+	p.Tracing, sent = process.StartTracing(ctx, "plane", p.Version, p.TraceSettings)
+	defer sent()
+	c.Tracing, p.Attacher.Tracing = p.Tracing, p.Tracing
 	p.Host(&p.Resizer.Common)
 	c.OthersRead = append(provisioner.Reads(), resizer.Reads()...)
 	p.Notices = &cli.Notices{} // they are logged already

@@ -21,6 +21,7 @@ func (p *Provisioner) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Workers and retries", p.paceFlags)
 	cli.Grouped(f, "Leader election", p.electionFlags)
 	cli.Grouped(f, "Metrics and health", p.AddSidecarFlags)
+	cli.Grouped(f, "Traces", p.AddTraceFlags)
 	cli.Grouped(f, "Process", p.processFlags)
 	cli.Grouped(f, "Logs", cli.LoggingFlags(p.Logging))
 	cli.Grouped(f, "Sources of volumes", p.sourceFlags)

@@ -61,6 +61,7 @@ func (c *Common) AddCommonFlags(f *pflag.FlagSet) {
 	})
 	cli.Grouped(f, "Leader election", c.Election.AddFlags)
 	cli.Grouped(f, "Metrics and health", c.AddSidecarFlags)
+	cli.Grouped(f, "Traces", c.AddTraceFlags)
 	cli.Grouped(f, "Process", func(f *pflag.FlagSet) {
 		f.Var(c.Gates, "feature-gates", "features to switch, as `NAME=BOOL`,...: "+c.Gates.Known())
 		f.BoolVar(&c.AutoMaxProcs, "automaxprocs", false,

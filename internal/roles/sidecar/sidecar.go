@@ -29,6 +29,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/roles/registry"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/telemetry/tracing"
 )
 
 // Config is the configuration that all sidecar roles share. A role embeds it and adds its own
@@ -41,6 +42,7 @@ type Config struct {
 	process.APIAccess
 	Connection
 	process.HTTPSettings
+	process.TraceSettings
 	Election     process.Election
 	LeaseName    string // empty for upstream's name
 	AutoMaxProcs bool
@@ -57,7 +59,9 @@ type Config struct {
 	// role alone.
 	Backlog *reconcile.Backlog
 	// Spans are what the roles of the process did last; nil for those of this role alone.
-	Spans      *telemetry.Spans
+	Spans *telemetry.Spans
+	// Tracing makes the traces of the process; nil for what the environment says.
+	Tracing    *tracing.Tracing
 	Colocated  process.Colocated // another role in the same process, as in `plane`
 	OthersRead []*kube.Fields    // what the roles that share the cache read besides
 	Hosted     []*Common         // roles that share the connection, cache and lease of this one
@@ -125,6 +129,7 @@ func (c *Config) NewSharedDriver(role string) (*SharedDriver, error) {
 	calls := csirpc.NewCallMetrics()
 	conn, err := csirpc.Dial(csirpc.Config{
 		Endpoint: c.CSIAddress, Timeout: c.Timeout, Metrics: calls, Observe: called(c.Spans, role),
+		Trace: c.Tracing.Client(),
 	})
 	return &SharedDriver{Conn: conn, Calls: calls}, err
 }
@@ -194,6 +199,11 @@ func Run(ctx context.Context, c *Config, role Role) error {
 		c.Backlog = &reconcile.Backlog{Remaining: telemetry.NewGauge(s.Registry, telemetry.MetricBacklog)}
 	}
 	c.Spans = cmp.Or(c.Spans, telemetry.NewSpans(rand.Text()))
+	if c.Tracing == nil {
+		var stop func()
+		c.Tracing, stop = process.StartTracing(ctx, role.Name, c.Version, c.TraceSettings)
+		defer stop()
+	}
 	measures := prometheus.Gatherers{ctrlmetrics.Registry, s.Registry}
 	if !role.NoDriver {
 		driver := c.Shared

@@ -127,6 +127,7 @@ func (s *Sidecar) settings(c *Config, source string) reconcile.Settings {
 		Backlog:  s.Config.Backlog,
 		SayAfter: s.Config.SayAfter,
 		Watch:    decided(s.Config.Spans),
+		Tracing:  s.Config.Tracing,
 	}
 	if source != "" {
 		settings.Events = s.Events.Of(source)

@@ -13,6 +13,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/provisioner"
 	"github.com/purser-csi/purser/internal/roles/registrar"
 	"github.com/purser-csi/purser/internal/roles/resizer"
+	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/roles/sidecar"
 	"github.com/purser-csi/purser/internal/roles/snapshotter"
 )
@@ -94,6 +95,9 @@ func (s *Sidecars) Run(ctx context.Context) error {
 		return err
 	}
 	s.Log, s.Notices = logr.FromContextOrDiscard(ctx), &cli.Notices{} // they are logged already
+	var sent func()
+	s.Tracing, sent = process.StartTracing(ctx, "sidecars", s.Version, s.TraceSettings)
+	defer sent()
 	if s.Shared, err = s.NewSharedDriver("sidecars"); err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ import (
 
 func (h *upRun) startDriver(ctx context.Context) error {
 	d := driver.New()
-	d.Version, d.Log = h.Version, logr.FromContextOrDiscard(ctx).WithName("driver")
+	d.Version, d.Log, d.Tracing = h.Version, logr.FromContextOrDiscard(ctx).WithName("driver"), h.tracing
 	d.Endpoint, d.StateDir = "unix://"+filepath.Join(h.dir, socketName), filepath.Join(h.dir, "driver")
 	d.NodeID, d.Zones, d.Attach = h.NodeName, h.Zones, h.Attach
 	if h.hasSeveralNodes() { // all of them are on this machine
@@ -164,8 +164,15 @@ func (h *upRun) startConfigured(
 	}
 	c.Version, c.Log, c.API = h.Version, logr.FromContextOrDiscard(ctx).WithName(name), api
 	c.CSIAddress, c.Election.Namespace, c.Locks, c.SayAfter = endpoint, process.SystemNamespace, &h.locks, h.SayAfter
-	c.Spans = h.spans
+	c.Spans, c.Tracing = h.spans, h.tracing
 	return h.startRole(ctx, name, &c.Started, run)
+}
+
+// startLease shows that the roles run.
+func (h *upRun) startLease(ctx context.Context) {
+	h.parts = append(h.parts, process.StartPart(ctx, "lease", func(ctx context.Context) error {
+		return showAlive(ctx, h.bootstrap.Client, h.NodeName)
+	}))
 }
 
 // startNodes starts an agent for each node. Nodes above the bound get a [podRemover] instead.
@@ -186,7 +193,7 @@ func (h *upRun) startNodes(ctx context.Context, endpoint string) error {
 	}
 	n := node.New()
 	n.Version, n.Log, n.API = h.Version, logr.FromContextOrDiscard(ctx).WithName("node"), api
-	n.Pods, n.Spans = node.PodsReport, h.spans
+	n.Pods, n.Spans, n.Tracing = node.PodsReport, h.spans, h.tracing
 	n.Workers = uint(max(2, workersOfNodes/len(served))) //nolint:gosec // from 2 to workersOfNodes
 	for _, one := range served {
 		n.Several = append(n.Several, node.Place{

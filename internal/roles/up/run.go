@@ -27,6 +27,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/up/bootstrap"
 	"github.com/purser-csi/purser/internal/shell"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/telemetry/tracing"
 )
 
 // upRun is one run of `up`: its parts, the order of their start, and their stop.
@@ -45,6 +46,7 @@ type upRun struct {
 	attachments *handoff.Attachments // between our attach-detach controller and attacher; nil with stock controllers
 	parts       []*process.Part      // in the order of their start
 	spans       *telemetry.Spans     // what the roles did last
+	tracing     *tracing.Tracing     // of all roles; nil without a collector
 	locks       csirpc.VolumeLocks   // of the volumes, shared by the roles that call the driver
 	degraded    bool                 // the provisioner has ended, as its journal cannot be read
 }
@@ -74,6 +76,9 @@ func (h *upRun) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer closeLog()
+	var sent func()
+	h.tracing, sent = process.StartTracing(ctx, "up", h.Version, process.TraceSettings{})
+	defer sent()
 	defer func() { err = errors.Join(err, h.stop(ctx)) }()
 	if err := h.start(ctx, lock); err != nil {
 		return err
@@ -173,6 +178,7 @@ func (h *upRun) start(ctx context.Context, lock *cluster.Lock) error {
 	if err := h.startRoles(ctx, endpoint, resources); err != nil {
 		return err
 	}
+	h.startLease(ctx)
 	start := h.startNodes
 	if h.WithKubelet {
 		start = h.startKubelet
