@@ -23,6 +23,8 @@ type Limits struct {
 type File struct {
 	path    string
 	limits  Limits
+	most    int64     // bytes of text that a reader takes
+	created time.Time // when the recorder began
 	file    *os.File
 	gz      *gzip.Writer
 	buffer  *bufio.Writer
@@ -31,7 +33,6 @@ type File struct {
 	opened  int64     // size when the file was opened
 	text    int64     // bytes before compression
 	begin   int64     // text when the file was opened
-	objects int64     // text of the objects that existed when the file was opened
 }
 
 // counter counts the bytes that reach the disk.
@@ -47,13 +48,16 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// mode is that of the files: they have names of a cluster's objects.
+const mode = 0o600
+
 // mostTorn bounds the torn files that are kept; then the oldest one is replaced.
 const mostTorn = 9
 
 // Create opens a file to append to it. A file whose end is torn, as after a crash, is set aside
 // under the name FILE.torn-N.
 func Create(path string, limits Limits, now time.Time) (*File, error) {
-	f := &File{path: path, limits: limits}
+	f := &File{path: path, limits: limits, most: mostOfFile, created: now}
 	found, err := examine(path)
 	switch {
 	case err != nil:
@@ -142,7 +146,6 @@ func isCompressed(path string) bool { return strings.HasSuffix(path, ".gz") }
 
 // open opens the file to append to it. began is the time of its oldest line.
 func (f *File) open(began time.Time) error {
-	const mode = 0o600 // names of a cluster's objects
 	file, err := os.OpenFile(f.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, mode)
 	if err != nil {
 		return fmt.Errorf("-o: %w", err)
@@ -172,29 +175,79 @@ func (f *File) Write(line []byte) (int, error) {
 // IsFull implements [Output]. A file has no more text than can be read.
 func (f *File) IsFull(now time.Time) bool {
 	return f.limits.Size > 0 && f.written.n > f.limits.Size/2 ||
-		f.limits.Age > 0 && now.Sub(f.began) > f.limits.Age/2 || f.text-f.objects > mostOfFile/2
+		f.limits.Age > 0 && now.Sub(f.began) > f.limits.Age/2 || f.text > f.most/8*7
 }
 
 // Listed implements [Output]. It refuses objects that leave no room for their changes: each file
-// has half of the size, and an eighth of the size is the least for the changes.
+// has half of the size, and an eighth of the size is the least for the changes; and as much of the text
+// that a reader takes. A file that was continued and has got too large is divided.
 func (f *File) Listed() error {
-	f.objects = f.text - f.begin
-	if f.limits.Size == 0 {
-		return nil
+	text := f.text - f.begin
+	if text > f.most/4*3 {
+		return fmt.Errorf(
+			"the objects that exist take %d bytes of text, and a file of more than %d cannot be read; "+
+				"record one namespace, with -n", text, f.most,
+		)
 	}
 	if err := f.Flush(); err != nil {
 		return err
 	}
 	objects := f.written.n - f.opened
-	if objects <= f.limits.Size/8*3 {
-		return nil
+	if f.limits.Size > 0 && objects > f.limits.Size/8*3 {
+		const mebi = 1 << 20
+		return fmt.Errorf(
+			"--max-size=%d: the objects that exist take %d bytes, and each of two files begins with them; "+
+				"give at least %dMi",
+			f.limits.Size, objects, objects*3/mebi+1,
+		)
 	}
-	const mebi = 1 << 20
-	return fmt.Errorf(
-		"--max-size=%d: the objects that exist take %d bytes, and each of two files begins with them; "+
-			"give at least %dMi",
-		f.limits.Size, objects, objects*3/mebi+1,
-	)
+	isOver := f.limits.Size > 0 && f.written.n > f.limits.Size/2 || f.text > f.most/8*7
+	if isOver && f.opened > 0 {
+		return f.divide(text)
+	}
+	return nil
+}
+
+// divide makes FILE.old of what the file had when it was opened, and FILE of what was written since: the
+// objects that exist, in so many bytes of text. A crash in between leaves FILE as it was when it was opened.
+func (f *File) divide(text int64) error {
+	if err := f.Close(); err != nil {
+		return err
+	}
+	part := f.path + ".new"
+	if err := f.copyFrom(f.opened, part); err != nil {
+		return errors.Join(err, os.Remove(part))
+	}
+	err := os.Truncate(f.path, f.opened)
+	if err == nil {
+		err = os.Rename(f.path, f.path+".old")
+	}
+	if err == nil {
+		err = os.Rename(part, f.path)
+	}
+	if err != nil {
+		return err
+	}
+	f.text = text
+	return f.open(f.created)
+}
+
+// copyFrom writes the bytes of the file from an offset on to another file.
+func (f *File) copyFrom(offset int64, to string) error {
+	from, err := os.Open(f.path)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	if _, err := from.Seek(offset, io.SeekStart); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, from)
+	return errors.Join(err, file.Close())
 }
 
 // Rotate implements [Output].
@@ -205,7 +258,7 @@ func (f *File) Rotate(now time.Time) error {
 	if err := os.Rename(f.path, f.path+".old"); err != nil {
 		return err
 	}
-	f.text, f.objects = 0, 0
+	f.text = 0
 	return f.open(now)
 }
 

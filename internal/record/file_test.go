@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/purser-csi/purser/internal/explain/inventory"
 )
@@ -99,6 +101,98 @@ func TestCreate(t *testing.T) {
 	}
 	if all, _ := filepath.Glob(path + ".torn-*"); len(all) != mostTorn {
 		t.Errorf("torn files: %v", all)
+	}
+}
+
+// A file that is continued stays within half of the size, with the objects that exist: what it had becomes
+// FILE.old. The same holds for the text that a reader takes.
+func TestContinuedFile(t *testing.T) {
+	const most = 40_000
+	for _, tc := range []struct {
+		name   string
+		limits Limits
+		text   int64
+	}{
+		{"r.jsonl", Limits{Size: most}, mostOfFile},
+		{"r.jsonl.gz", Limits{Size: most / 8}, mostOfFile},
+		{"text.jsonl.gz", Limits{}, most / 2},
+	} {
+		path := filepath.Join(t.TempDir(), tc.name)
+		clock := ticking()
+		part := func(first int, cycles int) {
+			t.Helper()
+			f, err := Create(path, tc.limits, start)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.most = tc.text
+			w := NewWriter(f, "test", clock)
+			_ = w.Begin()
+			for i := range 30 {
+				c := claim(first+i, corev1.ClaimPending)
+				c.Name, c.UID = fmt.Sprint("c", i), types.UID(fmt.Sprint("u", i))
+				w.Object(inventory.Seen{Object: c, Initial: true})
+			}
+			err = w.Listed(nil)
+			for i := range cycles {
+				c := claim(first+100+i, corev1.PersistentVolumeClaimPhase(fmt.Sprint(i)))
+				c.Name, c.UID = "c1", "u1"
+				w.Object(inventory.Seen{Object: c})
+			}
+			if err := errors.Join(err, w.Close()); err != nil {
+				t.Fatalf("%s: %v", tc.name, err)
+			}
+		}
+		for n := range 8 {
+			part(1000*(n+1), 10)
+			var texts = map[string][]byte{}
+			for _, name := range []string{path, path + ".old"} {
+				text, err := os.ReadFile(name)
+				if os.IsNotExist(err) {
+					continue
+				}
+				// What is still to be compressed is not counted.
+				if size := int64(len(text)); tc.limits.Size > 0 && size > tc.limits.Size/2+tc.limits.Size/50 {
+					t.Errorf("%s: after %d parts %s has %d bytes", tc.name, n+1, filepath.Base(name), size)
+				}
+				lines, err := Lines(text)
+				if err != nil || len(lines) == 0 || lines[0].Op != Begin {
+					t.Fatalf("%s: %s: %v", tc.name, name, err)
+				}
+				texts[name] = text
+			}
+			r := newRecord()
+			r.textLeft = tc.text
+			if err := r.load(texts); err != nil || len(r.Notes) > 0 {
+				t.Errorf("%s: after %d parts: %v %v", tc.name, n+1, err, r.Notes)
+			}
+			if n > 3 && len(texts) != 2 {
+				t.Errorf("%s: nothing was set aside", tc.name)
+			}
+		}
+		if left, _ := filepath.Glob(path + ".new"); len(left) > 0 {
+			t.Errorf("left over: %v", left)
+		}
+	}
+}
+
+// Objects of more text than a reader takes are refused, before a reader finds out.
+func TestMostText(t *testing.T) {
+	f, err := Create(filepath.Join(t.TempDir(), "r.jsonl.gz"), Limits{}, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	f.most = 10_000
+	w := NewWriter(f, "test", ticking())
+	_ = w.Begin()
+	for i := range 50 {
+		c := claim(i+1, corev1.ClaimPending)
+		c.Name = fmt.Sprint("c", i)
+		w.Object(inventory.Seen{Object: c, Initial: true})
+	}
+	if err := w.Listed(nil); err == nil || !strings.Contains(err.Error(), "-n") {
+		t.Errorf("%v", err)
 	}
 }
 

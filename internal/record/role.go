@@ -20,11 +20,12 @@ type Role struct {
 	next     uint64
 	silent   bool // it did not answer last time
 	client   http.Client
+	patience time.Duration // bounds one read
 }
 
 // NewRole returns the role at an address such as http://127.0.0.1:8080.
 func NewRole(endpoint string) *Role {
-	r := &Role{endpoint: strings.TrimSuffix(endpoint, "/")}
+	r := &Role{endpoint: strings.TrimSuffix(endpoint, "/"), patience: patienceWithRoles}
 	r.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return r
 }
@@ -54,7 +55,7 @@ func (r *Role) Follow(ctx context.Context, w *Writer) {
 // Read writes the spans since the last read. Spans that the role does not keep any more, and a role
 // that does not answer, are noted in the record.
 func (r *Role) Read(ctx context.Context, w *Writer) {
-	ctx, stop := context.WithTimeout(ctx, patienceWithRoles)
+	ctx, stop := context.WithTimeout(ctx, r.patience)
 	defer stop()
 	answer, err := r.ask(ctx)
 	if err == nil && answer.Instance != r.instance { // it was restarted: its spans begin anew
@@ -73,11 +74,21 @@ func (r *Role) Read(ctx context.Context, w *Writer) {
 		w.Note(fmt.Sprintf("%s: %d spans are not kept any more", r.endpoint, answer.Lost))
 	}
 	for _, span := range answer.Spans {
-		for _, text := range []*string{&span.Role, &span.Name, &span.Code, &span.Volume, &span.Object} {
-			*text = cut(*text)
-		}
 		w.Call(life.Call(span))
 	}
+}
+
+// Spans returns the spans that a role keeps, once. The client reaches the endpoint; nil for one without
+// credentials.
+func Spans(ctx context.Context, endpoint string, client *http.Client) ([]telemetry.Span, error) {
+	r := NewRole(endpoint)
+	if client != nil {
+		r.client.Transport = client.Transport
+	}
+	ctx, stop := context.WithTimeout(ctx, r.patience)
+	defer stop()
+	answer, err := r.ask(ctx)
+	return answer.Spans, err
 }
 
 // cut bounds a text of a span. Names and handles have a few hundred bytes.
@@ -89,8 +100,12 @@ func cut(text string) string {
 	return text
 }
 
-// mostOfAnswer bounds what is read of an endpoint.
-const mostOfAnswer = 16 << 20
+const (
+	// mostOfAnswer bounds what is read of an endpoint.
+	mostOfAnswer = 16 << 20
+	// mostSpans bounds the spans of one answer; a role keeps fewer.
+	mostSpans = 16 << 10
+)
 
 func (r *Role) ask(ctx context.Context) (a telemetry.SpansAnswer, err error) {
 	url := fmt.Sprintf("%s%s?after=%d", r.endpoint, telemetry.PathSpans, r.next)
@@ -111,6 +126,15 @@ func (r *Role) ask(ctx context.Context) (a telemetry.SpansAnswer, err error) {
 	}
 	if a.Schema != telemetry.SpansSchema {
 		return a, fmt.Errorf("schema %q: this program reads %s", a.Schema, telemetry.SpansSchema)
+	}
+	if len(a.Spans) > mostSpans {
+		a.Spans = a.Spans[len(a.Spans)-mostSpans:]
+	}
+	for i := range a.Spans {
+		span := &a.Spans[i]
+		for _, text := range []*string{&span.Role, &span.Name, &span.Code, &span.Volume, &span.Object} {
+			*text = cut(*text)
+		}
 	}
 	return a, nil
 }
