@@ -121,6 +121,9 @@ func trimList(kind string) string {
 
 // addContent adds an object of a known kind.
 func (b *Builder) addContent(kind schema.GroupVersionKind, content map[string]any) error {
+	if isSpans(kind) {
+		return b.addSpans(content)
+	}
 	object, version, err := decode(kind, content)
 	if err != nil || object == nil {
 		return err

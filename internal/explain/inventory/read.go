@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	explain "github.com/purser-csi/purser/internal/explain/rules"
+	"github.com/purser-csi/purser/internal/telemetry"
 )
 
 // List reads every kind once. A kind that is not served or that may not be read is noted in the
@@ -130,6 +131,7 @@ type Builder struct {
 	kinds   map[explain.Kind]bool
 	unread  map[explain.Kind]string // that the dump itself names
 	objects []client.Object
+	spans   []telemetry.Span
 
 	undecodable []undecodable
 }
@@ -171,6 +173,14 @@ func (b *Builder) Add(o client.Object) {
 	}
 }
 
+// AddUnique takes an object as Add does, of which the builder has no other version. It is not among Objects.
+func (b *Builder) AddUnique(o client.Object) {
+	if k := kindOf(o); k != nil {
+		b.kinds[k.name] = true
+		k.add(b.cluster, o)
+	}
+}
+
 // kindsByType are the kinds of the types that were seen: a record of a day has a cluster of many
 // times.
 var kindsByType sync.Map
@@ -199,6 +209,9 @@ func kindOf(o client.Object) *kind {
 func (b *Builder) Complete(unread map[explain.Kind]string) {
 	b.noteUnread(UnreadAnnotations(unread), true)
 }
+
+// Spans returns what the dump has of the roles' last calls and decisions.
+func (b *Builder) Spans() []telemetry.Span { return b.spans }
 
 // Objects returns the added objects. They must not be changed.
 func (b *Builder) Objects() []client.Object { return b.objects }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	rules "github.com/purser-csi/purser/internal/explain/rules"
+	"github.com/purser-csi/purser/internal/life"
 	"github.com/purser-csi/purser/internal/printable"
 )
 
@@ -91,6 +92,9 @@ type Answer struct {
 	// object.
 	Refused []rules.Finding `json:"refused,omitempty"`
 	Unread  []string        `json:"unread,omitempty"`
+	// Calls are the last calls to drivers and decisions about the named objects that a dump or a record has
+	// of the roles.
+	Calls []life.Call `json:"calls,omitempty"`
 	// Unknown says that a kind was not read of which an object may be stuck.
 	Unknown bool `json:"unknown,omitempty"`
 
@@ -236,6 +240,7 @@ func (o *explainOptions) answerFrom(
 	for _, ref := range refs {
 		answer.Reports = append(answer.Reports, explainNamed(cluster, ref))
 	}
+	answer.Calls = lastCalls(cluster, refs, o.calls(cluster.Now.Add(time.Second)))
 	return answer, nil
 }
 
@@ -279,6 +284,7 @@ func (o *explainOptions) render(answer Answer) (string, error) {
 			p.report(report)
 		}
 	}
+	p.calls(answer.Calls)
 	return p.String(), nil
 }
 

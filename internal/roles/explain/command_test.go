@@ -16,6 +16,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/explain/inventory"
 	core "github.com/purser-csi/purser/internal/explain/rules"
+	"github.com/purser-csi/purser/internal/life"
 )
 
 // files of a dump: a claim that waits for a class, and one that is bound.
@@ -130,7 +131,7 @@ func TestSchemaIsDocumented(t *testing.T) {
 // here.
 func TestSchemaIsStable(t *testing.T) {
 	want := map[reflect.Type]string{
-		reflect.TypeFor[Answer]():        "schema time reports groups refused unread unknown",
+		reflect.TypeFor[Answer]():        "schema time reports groups refused unread calls unknown",
 		reflect.TypeFor[core.Report]():   "object state summary next findings refused users unread",
 		reflect.TypeFor[core.Use]():      "object waits",
 		reflect.TypeFor[core.Finding]():  "reason object waitsFor decision words event cause evidence fix actor until since chain",
@@ -141,6 +142,7 @@ func TestSchemaIsStable(t *testing.T) {
 		reflect.TypeFor[core.Ref]():      "kind namespace name",
 		reflect.TypeFor[core.Branch]():   "object state age wrong children",
 		reflect.TypeFor[Tree]():          "schema",
+		reflect.TypeFor[life.Call]():     "from to role name code volume object",
 	}
 	for of, fields := range want {
 		var got []string

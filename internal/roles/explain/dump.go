@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,17 +26,22 @@ type dumpOptions struct {
 	source
 	rbac, hideNames bool
 	maxSize         string
+	endpoints       []string
+	asksRoles       bool          // what roles did last is read, too
+	patience        time.Duration // bounds the wait for them
 	out             io.Writer
 }
 
 func newDump(streams Streams) *cobra.Command {
 	o := &dumpOptions{source: source{in: streams.In, notes: streams.Err}, out: streams.Out}
+	o.asksRoles, o.patience = true, patienceWithRings
 	c := &cobra.Command{
 		Use:   "dump",
 		Short: "Write all that explain needs into a file that can be sent",
 		Long: `Writes the objects that explain reads, as one JSON List. Secrets are named
 and their values are never read; the commands, arguments and environment of
-containers are left out. The output of explain and tree has names too: to send
+containers are left out. What roles of Purser did last is in it where they
+serve it (--purser-life) and can be reached. The output of explain and tree has names too: to send
 it, make it from a dump with --hide-names.`,
 		Example: `  purser dump > dump.json
   purser explain --from dump.json pvc/data -n shop
@@ -56,6 +62,8 @@ it, make it from a dump with --hide-names.`,
 	c.Flags().StringVar(
 		&o.maxSize, "max-size", "50Mi", "`size` of the dump at most; the oldest events are left out first",
 	)
+	c.Flags().StringArrayVar(&o.endpoints, "role-endpoint", nil, "`url` of the HTTP endpoint of a role of Purser with "+
+		"--purser-life, such as http://127.0.0.1:8080, that is no pod; may be given several times")
 	return c
 }
 
@@ -69,9 +77,16 @@ func (o *dumpOptions) run(ctx context.Context) error {
 	if err != nil || problem != nil {
 		return fmt.Errorf("--max-size=%s: expected a size such as 50Mi", o.maxSize)
 	}
+	if err := validEndpoints(o.endpoints); err != nil {
+		return err
+	}
 	var items []map[string]any
+	var serving []client.Object
 	var failed error
 	unread, at, err := o.each(ctx, func(object client.Object) {
+		if pod, isPod := object.(*corev1.Pod); isPod && ringPort(pod) != "" {
+			serving = append(serving, pod)
+		}
 		item, err := inventory.Content(object)
 		if err != nil {
 			failed = err
@@ -86,11 +101,24 @@ func (o *dumpOptions) run(ctx context.Context) error {
 	if err = cmp.Or(err, failed); err != nil {
 		return err
 	}
-	if o.hideNames {
+	if o.hideNames { // what roles did last has names that no object has, and is left out
 		unread = maps.Clone(unread)
 		items = inventory.HideNamesAndCauses(items, unread)
+		return o.write(items, unread, at, limit)
 	}
+	items = append(items, itemsOf(o.ringsOf(ctx, serving), limit)...)
 	return o.write(items, unread, at, limit)
+}
+
+// ringsOf returns what roles did last: those of the dump that is read, or of the roles themselves.
+func (o *dumpOptions) ringsOf(ctx context.Context, serving []client.Object) []*ring {
+	switch {
+	case len(o.spans) > 0:
+		return []*ring{{name: "dump", spans: o.spans}}
+	case !o.asksRoles || len(o.from) > 0:
+		return nil
+	}
+	return o.rings(ctx, serving)
 }
 
 // each calls a function with each object of the source, and returns the kinds that were not read

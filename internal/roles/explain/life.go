@@ -85,7 +85,9 @@ func (o *lifeOptions) history(ctx context.Context) (*life.History, string, error
 	if o.record != nil {
 		return o.record.History(), namespace, nil
 	}
-	return life.New(life.OfCluster(cluster)), namespace, nil
+	of := life.OfCluster(cluster)
+	of.Calls = o.calls(cluster.Now.Add(time.Second)) // the time of a dump has whole seconds
+	return life.New(of), namespace, nil
 }
 
 // livesOf returns the lives that an object belongs to. Without one, the error says why.

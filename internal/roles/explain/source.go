@@ -20,7 +20,9 @@ import (
 
 	"github.com/purser-csi/purser/internal/explain/inventory"
 	core "github.com/purser-csi/purser/internal/explain/rules"
+	"github.com/purser-csi/purser/internal/life"
 	"github.com/purser-csi/purser/internal/record"
+	"github.com/purser-csi/purser/internal/telemetry"
 )
 
 // source says where the objects are read from. The flags are kubectl's, so that the commands work
@@ -32,6 +34,7 @@ type source struct {
 	now, at               string
 	once                  map[string][]byte // texts of --from that can be read once: standard input, pipes
 	record                *record.Record    // that --from names; nil for a dump or a cluster
+	spans                 []telemetry.Span  // that the dumps of --from have
 	in                    io.Reader         // for --from -
 	notes                 io.Writer         // takes what of a record cannot be used; nil for nothing
 	api                   *rest.Config
@@ -169,7 +172,19 @@ func (s *source) readDump() (*inventory.Builder, error) {
 		at = time.Now()
 	}
 	builder.SetNow(at)
+	s.spans = builder.Spans()
 	return builder, nil
+}
+
+// calls returns the calls and decisions of roles that the source has, up to a time.
+func (s *source) calls(until time.Time) (all []life.Call) {
+	for _, span := range s.spans {
+		all = append(all, life.Call(span))
+	}
+	if s.record != nil {
+		all = s.record.Calls()
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(c life.Call) bool { return c.From.After(until) })
 }
 
 func (s *source) readFrom(builder *inventory.Builder, from string) (time.Time, error) {
