@@ -174,6 +174,7 @@ type index struct {
 	workloads     map[Ref]*workload
 	revisions     map[Ref]*workload     // ReplicaSets of Deployments
 	podsOf        map[Ref][]*corev1.Pod // pods by their workload
+	lastSigns     map[sign]time.Time    // see [Cluster.signs]; nil before the first look
 }
 
 // Prepare builds the indexes. It must be called once after the lists are filled.

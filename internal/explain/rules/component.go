@@ -7,6 +7,8 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/purser-csi/purser/internal/names"
 )
 
 // component is a program that has to act, and the name of the lease that its leader holds.
@@ -21,7 +23,7 @@ type component struct {
 // isLease reports whether a lease is that of the component.
 func (c component) isLease(name string) bool {
 	name = strings.ToLower(name)
-	return name == c.lease || c.ours != "" && name == c.ours
+	return name == c.lease || c.ours != "" && name == c.ours || name == names.LeaseUp
 }
 
 // IsComponentLease reports whether a lease has the name that a component of the volume plane, or a
@@ -96,7 +98,7 @@ func leaseName(text string) string {
 type health int
 
 const (
-	unknownHealth health = iota // leases were not read
+	unknownHealth health = iota // leases were not read, or it has none and wrote an object lately
 	noLease                     // no lease of the name: never started with leader election, or never started
 	expired                     // the holder stopped renewing
 	renewed                     // the holder renews in time
@@ -114,6 +116,8 @@ func (c *Cluster) healthOf(of component) (health, *coordinationv1.Lease) {
 		}
 	}
 	switch {
+	case newest == nil && c.hasActed(of):
+		return unknownHealth, nil
 	case newest == nil:
 		return noLease, nil
 	case newest.Spec.HolderIdentity == nil || *newest.Spec.HolderIdentity == "" || c.Now.After(leaseEnd(newest)):

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/purser-csi/purser/internal/names"
 	"github.com/purser-csi/purser/internal/verdict"
 )
 
@@ -62,6 +63,43 @@ func TestHealth(t *testing.T) {
 	c := (&Cluster{Now: noon, Unread: map[Kind]string{Lease: "forbidden"}}).Prepare()
 	if got, _ := c.healthOf(controllerManager); got != unknownHealth {
 		t.Errorf("leases that were not read: health %d", got)
+	}
+}
+
+// A component without a lease that has written an object lately is not called silent: it may elect no leader,
+// and so do the roles of `up`, which have one lease together.
+func TestHealthWithoutLease(t *testing.T) {
+	written := func(manager, driver string, ago time.Duration) *corev1.PersistentVolume {
+		at := metav1.NewTime(noon.Add(-ago))
+		pv := &corev1.PersistentVolume{}
+		pv.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: manager, Time: &at}}
+		pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: driver}
+		return pv
+	}
+	for name, tc := range map[string]struct {
+		pv   *corev1.PersistentVolume
+		of   component
+		want health
+	}{
+		"upstream's":           {written("csi-provisioner", "d", time.Hour), provisioner("d"), unknownHealth},
+		"ours":                 {written("purser-csi-provisioner", "d", time.Hour), provisioner("d"), unknownHealth},
+		"of another driver":    {written("csi-provisioner", "e", time.Hour), provisioner("d"), noLease},
+		"of another component": {written("csi-attacher", "d", time.Hour), provisioner("d"), noLease},
+		"long ago":             {written("csi-provisioner", "d", 25*time.Hour), provisioner("d"), noLease},
+		"the controllers":      {written("purser-controllers", "d", time.Hour), controllerManager, unknownHealth},
+	} {
+		c := (&Cluster{Now: noon, Volumes: []*corev1.PersistentVolume{tc.pv}}).Prepare()
+		if got, _ := c.healthOf(tc.of); got != tc.want {
+			t.Errorf("%s: health %d, want %d", name, got, tc.want)
+		}
+	}
+	for since, want := range map[time.Duration]health{time.Minute: renewed, time.Hour: expired} {
+		c := (&Cluster{Now: noon, Leases: []*coordinationv1.Lease{leaseOf(names.LeaseUp, "node", since)}}).Prepare()
+		for _, of := range []component{provisioner("d"), attacher("d"), resizer("d"), controllerManager} {
+			if got, _ := c.healthOf(of); got != want {
+				t.Errorf("%s, renewed %s ago: health %d, want %d", of.name, since, got, want)
+			}
+		}
 	}
 }
 
