@@ -14,6 +14,9 @@ const (
 	worthAsking = 200 * time.Millisecond
 	// mostAsked bounds the explanations of one interval.
 	mostAsked = 24
+	// mostWide bounds the states of one life for which all objects are looked at that a scheduler does, in
+	// a large source. Then no more changes of a reason are searched for.
+	mostWide = 4
 )
 
 // answer is what explain says at one time: a finding, or the summary of an object that is well.
@@ -107,7 +110,7 @@ func (b *builder) turns(s span, first, last int, before, after answer, asked *in
 	switch {
 	case before.same(after):
 		return nil
-	case last-first <= 1, *asked <= 0, first > 0 && b.Changes[last-1].At.Sub(b.Changes[first-1].At) < s.precision():
+	case last-first <= 1, *asked <= 0, b.wide >= mostWide, first > 0 && b.Changes[last-1].At.Sub(b.Changes[first-1].At) < s.precision():
 		return []turn{{last, after}}
 	}
 	middle := first + (last-first)/2
@@ -158,7 +161,7 @@ func (b *builder) clusterOf(state int, now time.Time) *explain.Cluster {
 	if b.State == nil {
 		return b.Final
 	}
-	return b.State(state, now)
+	return b.stateOf(state, now)
 }
 
 func answerOf(cluster *explain.Cluster, ref explain.Ref) answer {

@@ -41,6 +41,7 @@ func (h *History) life(subject explain.Ref) Life {
 	}
 	l.Calls = h.callsOf(l)
 	b := &builder{History: h, volume: v, life: &l}
+	b.stateOf = b.narrowed(subject)
 	if created, ok := find(v.marks[cmp.Or(v.claim, v.pv)], Created); ok {
 		l.From = created.At
 	}
@@ -55,10 +56,12 @@ func (h *History) life(subject explain.Ref) Life {
 // callsOf returns the calls about a volume: those that name its handle, its PersistentVolume, or
 // its claim.
 func (h *History) callsOf(l Life) (all []Call) {
+	of := subject{
+		objects: []string{l.Object.Namespace + "/" + l.Object.Name, l.Volume},
+		volumes: []string{l.Handle, l.Volume, "pvc-" + l.UID},
+	}
 	for _, c := range h.Calls {
-		isOf := c.Volume != "" && (c.Volume == l.Handle || c.Volume == l.Volume || c.Volume == "pvc-"+l.UID) ||
-			c.Object != "" && (c.Object == l.Object.Namespace+"/"+l.Object.Name || c.Object == l.Volume)
-		if isOf && !c.To.Before(l.From) {
+		if of.isOf(c) && !c.To.Before(l.From) {
 			all = append(all, c)
 		}
 	}

@@ -14,8 +14,10 @@ import (
 // builder derives the phases of one life.
 type builder struct {
 	*History
-	volume *volume
-	life   *Life
+	volume  *volume
+	life    *Life
+	stateOf StateFunc // of the objects that explanations of the life look at; nil for a dump
+	wide    int       // states with all objects that a scheduler looks at, of a large source
 }
 
 // span is the time and the objects of a phase.

@@ -31,7 +31,10 @@ type Source struct {
 	// Begin is from when on Changes has every change; not used for a dump.
 	Begin time.Time
 	// State returns the cluster after the first n changes at a time; nil if the source is a dump.
-	State func(n int, now time.Time) *explain.Cluster
+	State StateFunc
+	// Narrow returns State for the objects of which a version holds; nil for a source that is small
+	// enough to look at all of them.
+	Narrow func(holds func(metav1.Object) bool) StateFunc
 	// Final is the cluster at the end.
 	Final *explain.Cluster
 	// Calls are those that a record has of the roles' HTTP endpoints.
@@ -41,8 +44,9 @@ type Source struct {
 // History finds the lives in a source. It is for one goroutine.
 type History struct {
 	Source
-	byKind map[explain.Kind][]int         // changes by kind
+	ofKind map[explain.Kind][]string      // identities by kind, in the order in which they appear
 	byUID  map[string][]int               // changes by the identity of the object
+	newest map[explain.Ref]string         // identity of the newest object with a name
 	events map[explain.Ref][]int          // events by the object that they are about
 	states map[int]map[explain.Ref]answer // explanations that were made
 }
@@ -50,12 +54,15 @@ type History struct {
 // New returns the history of a source.
 func New(s Source) *History {
 	h := &History{
-		Source: s, byKind: map[explain.Kind][]int{}, byUID: map[string][]int{}, events: map[explain.Ref][]int{},
-		states: map[int]map[explain.Ref]answer{},
+		Source: s, ofKind: map[explain.Kind][]string{}, byUID: map[string][]int{}, newest: map[explain.Ref]string{},
+		events: map[explain.Ref][]int{}, states: map[int]map[explain.Ref]answer{},
 	}
 	for i, c := range s.Changes {
-		h.byKind[c.Kind] = append(h.byKind[c.Kind], i)
 		uid := identity(c)
+		if h.byUID[uid] == nil {
+			h.ofKind[c.Kind] = append(h.ofKind[c.Kind], uid)
+			h.newest[refOf(c)] = uid
+		}
 		h.byUID[uid] = append(h.byUID[uid], i)
 		if about, ok := aboutOf(c.Object); ok {
 			h.events[about] = append(h.events[about], i)
@@ -86,11 +93,8 @@ func (h *History) versions(uid string) []int { return h.byUID[uid] }
 // identities returns the identities of the objects of a kind of which a version holds, in the order
 // in which they appear.
 func (h *History) identities(kind explain.Kind, holds func(Change) bool) (all []string) {
-	seen := map[string]bool{}
-	for _, i := range h.byKind[kind] {
-		c := h.Changes[i]
-		if uid := identity(c); !seen[uid] && holds(c) {
-			seen[uid] = true
+	for _, uid := range h.ofKind[kind] {
+		if slices.ContainsFunc(h.byUID[uid], func(i int) bool { return holds(h.Changes[i]) }) {
 			all = append(all, uid)
 		}
 	}
@@ -98,13 +102,7 @@ func (h *History) identities(kind explain.Kind, holds func(Change) bool) (all []
 }
 
 // named returns the identity of the newest object with a name; empty for none.
-func (h *History) named(ref explain.Ref) string {
-	all := h.identities(ref.Kind, func(c Change) bool { return refOf(c) == ref })
-	if len(all) == 0 {
-		return ""
-	}
-	return all[len(all)-1]
-}
+func (h *History) named(ref explain.Ref) string { return h.newest[ref] }
 
 // last returns the newest version of an object; nil if there is none.
 func (h *History) last(uid string) *Change {
@@ -118,8 +116,8 @@ func (h *History) last(uid string) *Change {
 // Claims returns all claims of the source, the newest of each name, in the order of their names.
 func (h *History) Claims(namespace string) (all []explain.Ref) {
 	seen := map[explain.Ref]bool{}
-	for _, i := range h.byKind[explain.Claim] {
-		ref := refOf(h.Changes[i])
+	for _, uid := range h.ofKind[explain.Claim] {
+		ref := refOf(*h.last(uid))
 		if !seen[ref] && (namespace == "" || ref.Namespace == namespace) {
 			seen[ref] = true
 			all = append(all, ref)

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -73,7 +74,21 @@ func (s *teller) lives(ref explain.Ref) []life.Life {
 	if err != nil || len(r.Notes) > 0 {
 		s.t.Fatal(err, r.Notes)
 	}
-	return r.History().Lives(ref)
+	lives := r.History().Lives(ref)
+	r.small = 0
+	if diff := cmp.Diff(asJSON(s.t, lives), asJSON(s.t, r.History().Lives(ref))); diff != "" {
+		s.t.Errorf("the related objects alone lead to another life:\n%s", diff)
+	}
+	return lives
+}
+
+func asJSON(t *testing.T, value any) string {
+	t.Helper()
+	text, err := json.MarshalIndent(value, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 const driver = "disk.example.com"

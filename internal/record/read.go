@@ -29,6 +29,9 @@ const (
 	// mostOfContents bounds the contents of all versions of objects, which small patches make of a
 	// large object.
 	mostOfContents = 4 << 30
+	// smallRecord is up to how many objects a record is small: then all of them are looked at for each
+	// explanation of a life.
+	smallRecord = 1000
 )
 
 // Record is what records have: each version of each object.
@@ -46,6 +49,7 @@ type Record struct {
 
 	listing map[key]bool // objects since the last begin; nil outside of a list
 
+	small        int   // so many objects are looked at for each explanation
 	textLeft     int64 // of a file, in bytes
 	contentsLeft int64 // of all versions, in bytes
 }
@@ -53,7 +57,7 @@ type Record struct {
 func newRecord() *Record {
 	return &Record{
 		objects: map[key]*timeline{}, unread: map[explain.Kind]string{},
-		textLeft: mostOfFile, contentsLeft: mostOfContents,
+		small: smallRecord, textLeft: mostOfFile, contentsLeft: mostOfContents,
 	}
 }
 

@@ -125,7 +125,7 @@ func TestRecord(t *testing.T) {
 	if diff := cmp.Diff([]string{"none", "Pending", "Bound", "Bound", "none"}, phases(t, r)); diff != "" {
 		t.Error(diff)
 	}
-	cluster := r.state(len(r.changes), r.end).Cluster()
+	cluster := r.stateOf(r.keys())(len(r.changes), r.end)
 	if cluster.Unread[explain.Node] == "" || cluster.Unread[explain.Pod] != "" {
 		t.Errorf("unread: %v", cluster.Unread)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/explain/inventory"
@@ -70,13 +71,15 @@ func (r *Record) At(at time.Time) (*inventory.Builder, error) {
 	for n < len(r.changes) && !r.changes[n].At.After(at) {
 		n++
 	}
-	return r.state(n, at), nil
+	builder := inventory.NewBuilder(at)
+	r.each(r.keys(), n, builder.Add)
+	builder.Complete(r.unread)
+	return builder, nil
 }
 
-// state returns the objects after the first n changes.
-func (r *Record) state(n int, now time.Time) *inventory.Builder {
-	builder := inventory.NewBuilder(now)
-	for _, k := range r.keys() {
+// each calls a function with those of some objects that exist after the first n changes.
+func (r *Record) each(keys []key, n int, f func(client.Object)) {
+	for _, k := range keys {
 		versions := r.objects[k].versions
 		i, _ := slices.BinarySearchFunc(versions, n, func(v version, n int) int {
 			if v.after > n {
@@ -85,11 +88,9 @@ func (r *Record) state(n int, now time.Time) *inventory.Builder {
 			return -1
 		})
 		if i > 0 && versions[i-1].object != nil {
-			builder.Add(versions[i-1].object)
+			f(versions[i-1].object)
 		}
 	}
-	builder.Complete(r.unread)
-	return builder
 }
 
 // keys are those of all objects in the order of an API server.
@@ -108,13 +109,45 @@ func (r *Record) keys() []key {
 	return all
 }
 
+// Calls returns the calls to drivers and the decisions that the record has.
+func (r *Record) Calls() []life.Call { return r.calls }
+
 // History returns the lives that the record has.
 func (r *Record) History() *life.History {
-	return life.New(life.Source{
+	source := life.Source{
 		Changes: r.changes,
 		Begin:   r.begin,
-		State:   func(n int, now time.Time) *explain.Cluster { return r.state(n, now).Cluster() },
-		Final:   r.state(len(r.changes), r.end).Cluster(),
+		State:   r.stateOf(r.keys()),
 		Calls:   r.calls,
-	})
+	}
+	source.Final = source.State(len(r.changes), r.end)
+	if len(r.objects) > r.small {
+		source.Narrow = r.narrow
+	}
+	return life.New(source)
+}
+
+// stateOf returns the states of some objects.
+func (r *Record) stateOf(keys []key) life.StateFunc {
+	return func(n int, now time.Time) *explain.Cluster {
+		builder := inventory.NewBuilder(now)
+		r.each(keys, n, builder.AddUnique)
+		builder.Complete(r.unread)
+		return builder.Cluster()
+	}
+}
+
+// narrow returns the states of the objects of which the first or the last version holds.
+func (r *Record) narrow(holds func(metav1.Object) bool) life.StateFunc {
+	var keys []key
+	for _, k := range r.keys() {
+		versions := r.objects[k].versions
+		for i, v := range versions {
+			if (i == 0 || i == len(versions)-1) && v.object != nil && holds(v.object) {
+				keys = append(keys, k)
+				break
+			}
+		}
+	}
+	return r.stateOf(keys)
 }

@@ -1,0 +1,167 @@
+package record
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/explain/inventory"
+	explain "github.com/purser-csi/purser/internal/explain/rules"
+	"github.com/purser-csi/purser/internal/life"
+	"github.com/purser-csi/purser/internal/names"
+)
+
+const (
+	manyVolumes = 10_000
+	manyNodes   = 200
+)
+
+// largeRecord is the record of many volumes, each with a pod on one of the nodes. Of volume 7 the pod waits
+// for half a minute to be scheduled, while the others change.
+func largeRecord(tb testing.TB) *Record {
+	tb.Helper()
+	out := &buffer{}
+	now := start
+	w := NewWriter(out, "bench", func() time.Time { return now })
+	version := 0
+	write := func(seen inventory.Seen) {
+		version++
+		o := seen.Object
+		o.SetResourceVersion(fmt.Sprint(version))
+		if at := o.GetCreationTimestamp(); at.IsZero() {
+			o.SetCreationTimestamp(metav1.NewTime(now))
+		}
+		if o.GetUID() == "" {
+			o.SetUID(types.UID(fmt.Sprintf("%T/%s", o, o.GetName())))
+		}
+		w.Object(seen)
+		now = now.Add(time.Millisecond)
+	}
+	_ = w.Begin()
+	write(inventory.Seen{Object: class(), Initial: true})
+	for i := range manyNodes {
+		name := fmt.Sprint("node-", i)
+		write(inventory.Seen{Initial: true, Object: &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: "True"}}},
+		}})
+		write(inventory.Seen{Initial: true, Object: &storagev1.CSINode{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: driver, NodeID: name}}},
+		}})
+	}
+	if err := w.Listed(nil); err != nil {
+		tb.Fatal(err)
+	}
+	var waiting []func()
+	for i := range manyVolumes {
+		steps := stepsOfVolume(i, write)
+		if i == 7 {
+			waiting, steps = steps[3:], steps[:3]
+		}
+		for _, step := range steps {
+			step()
+		}
+	}
+	for _, step := range waiting {
+		step()
+	}
+	r, err := Load(map[string][]byte{"r": out.Bytes()})
+	if err != nil || len(r.Notes) > 0 {
+		tb.Fatal(err, r.Notes)
+	}
+	return r
+}
+
+// stepsOfVolume returns the writes of one volume's life.
+func stepsOfVolume(i int, write func(inventory.Seen)) []func() {
+	node, name := fmt.Sprint("node-", i%manyNodes), fmt.Sprint("data-", i)
+	c, p := newClaim(), newPod()
+	c.Name, p.Name = name, name
+	p.Spec.NodeName, p.Spec.Volumes[0].PersistentVolumeClaim.ClaimName = "", name
+	v := newVolume(c)
+	v.Name, v.Spec.CSI.VolumeHandle, v.Spec.ClaimRef.Name = "pvc-"+name, "h-"+name, name
+	va := &storagev1.VolumeAttachment{
+		ObjectMeta: metav1.ObjectMeta{Name: "va-" + name},
+		Spec: storagev1.VolumeAttachmentSpec{
+			Attacher: driver, NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &v.Name},
+		},
+	}
+	event := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: "shop", Name: name + ".1"},
+		InvolvedObject: corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: "shop", Name: name},
+		Type:           "Normal", Reason: "ExternalProvisioning", Message: "waiting for a volume",
+	}
+	put := func(o client.Object) { write(inventory.Seen{Object: o.DeepCopyObject().(client.Object)}) }
+	return []func(){
+		func() { put(c); c.UID = types.UID(fmt.Sprintf("%T/%s", c, name)); v.Spec.ClaimRef.UID = c.UID },
+		func() { put(event); put(v) },
+		func() {
+			c.Spec.VolumeName, c.Status.Phase = v.Name, corev1.ClaimBound
+			c.Annotations = map[string]string{names.AnnBindCompleted: "yes"}
+			v.Status.Phase = corev1.VolumeBound
+			put(v)
+			put(c)
+			put(p)
+		},
+		func() { p.Spec.NodeName = node; put(p); put(va) },
+		func() { va.Status.Attached = true; put(va) },
+		func() {
+			p.Status.Conditions = []corev1.PodCondition{{
+				Type: names.ConditionVolumesPublished, Status: "True", LastTransitionTime: metav1.NewTime(start),
+			}}
+			put(p)
+		},
+	}
+}
+
+func lifeOf(tb testing.TB, h *life.History, i int) life.Life {
+	tb.Helper()
+	lives := h.Lives(explain.Ref{Kind: explain.Claim, Namespace: "shop", Name: fmt.Sprint("data-", i)})
+	if len(lives) != 1 || len(lives[0].Phases) == 0 {
+		tb.Fatalf("%d lives", len(lives))
+	}
+	return lives[0]
+}
+
+// BenchmarkLife is the life of one of 10,000 volumes in a loaded record: of one that waited for nothing, and of one
+// whose pod was unschedulable for long, which needs all objects that a scheduler looks at.
+func BenchmarkLife(b *testing.B) {
+	r := largeRecord(b)
+	for name, i := range map[string]int{"short": 4711, "unscheduled": 7} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				h := r.History()
+				b.StartTimer()
+				lifeOf(b, h, i)
+			}
+		})
+	}
+}
+
+// BenchmarkDumpLife is the same from a dump, which has one version of each object.
+func BenchmarkDumpLife(b *testing.B) {
+	r := largeRecord(b)
+	cluster := r.stateOf(r.keys())(len(r.changes), r.end)
+	for b.Loop() {
+		b.StopTimer()
+		h := life.New(life.OfCluster(cluster))
+		b.StartTimer()
+		lifeOf(b, h, 4711)
+	}
+}
+
+// BenchmarkHistory is what a loaded record needs once before the first life.
+func BenchmarkHistory(b *testing.B) {
+	r := largeRecord(b)
+	for b.Loop() {
+		r.History()
+	}
+}
