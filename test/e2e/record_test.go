@@ -2,12 +2,15 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
+	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,12 +24,14 @@ import (
 
 	"github.com/purser-csi/purser/internal/life"
 	"github.com/purser-csi/purser/internal/record"
+	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/test/e2e/audit"
 	"github.com/purser-csi/purser/test/e2e/scrape"
 	"github.com/purser-csi/purser/test/e2e/stage"
 )
 
 // burst is how many claims are created, used and deleted at once.
-const burst = 200
+var burst = flag.Int("burst", 200, "claims that TestRecordOfBurst creates, uses and deletes at once")
 
 // lookedAt is of how many lives one is looked at: each takes 0.2 s of a processor.
 const lookedAt = 5
@@ -42,7 +47,7 @@ func TestRecordOfBurst(t *testing.T) {
 	metrics, err := scrape.FreeAddress()
 	must(t, err)
 	s := start(t, stage.Config{
-		DataDir: dataDir(t), Args: []string{"--attach-required", "--http-endpoint", metrics},
+		DataDir: dataDir(t), Args: []string{"--attach-required", "--audit", "--http-endpoint", metrics},
 	})
 	b := newTestNamespace(t, s)
 	const value = "correct-horse-battery-staple"
@@ -50,11 +55,22 @@ func TestRecordOfBurst(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "key", Annotations: map[string]string{"note": value}},
 		StringData: map[string]string{"password": value},
 	}))
+	must(t, s.Client.Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "call"}, StringData: map[string]string{"token": value},
+	}))
+	must(t, s.Client.Create(t.Context(), classWithSecret(b.name)))
 	path := filepath.Join(t.TempDir(), "burst.jsonl.gz")
 	recorder := recordInto(t, s, path, "--role-endpoint", "http://"+metrics)
+	began, busy := time.Now(), busyTime(t)
 	versions := watchVersions(t, b)
-	for i := range burst {
-		claim := b.newClaim(fmt.Sprint("c", i), "")
+	begin, err := s.Audit().Mark(t.Context())
+	must(t, err)
+	for i := range *burst {
+		class := ""
+		if i == 0 { // its calls have a secret
+			class = b.name
+		}
+		claim := b.newClaim(fmt.Sprint("c", i), class)
 		must(t, b.Client.Create(t.Context(), claim))
 		must(t, b.Client.Create(t.Context(), podOf(b.name, claim.Name)))
 	}
@@ -69,13 +85,26 @@ func TestRecordOfBurst(t *testing.T) {
 		return ok && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.Namespace == b.name
 	})
 	seen := versions()
-	recorder()
+	end, err := s.Audit().Mark(t.Context())
+	must(t, err)
+	took, all := time.Since(began), busyTime(t)-busy
+	used := recorder()
+	t.Logf("the recorder used %s of processor time: %.2f %% of %d processors for %s, %.2f %% of what was used of them",
+		used.Round(time.Millisecond), 100*used.Seconds()/took.Seconds()/float64(runtime.NumCPU()), runtime.NumCPU(),
+		took.Round(time.Second), 100*used.Seconds()/all.Seconds())
+	dump := dumpOf(t, s, "--role-endpoint", "http://"+metrics)
 	text, err := os.ReadFile(path)
 	must(t, err)
 	lines, err := record.Lines(text)
 	must(t, err)
-	noSecret(t, lines, value)
+	noSecret(t, s, map[string]string{
+		"the dump": dump, "what the roles did": getText(t, "http://"+metrics+telemetry.PathSpans), "the record": linesOf(t, lines),
+	}, value)
+	if !strings.Contains(dump, `"kind": "Spans"`) || !strings.Contains(dump, `"name": "DeleteVolume"`) {
+		t.Error("the dump does not have what the roles did")
+	}
 	nothingLost(t, lines, seen)
+	asAudited(t, s, begin, end, lines)
 	r, err := record.Load(map[string][]byte{path: text})
 	must(t, err)
 	for _, note := range r.Notes {
@@ -84,11 +113,27 @@ func TestRecordOfBurst(t *testing.T) {
 		}
 		t.Log(note) // a role that did not answer in time is read again
 	}
-	attributedTimes(t, r, b.name)
+	attributedTimes(t, r, b.name, *burst, lookedAt)
 }
 
-// recordInto runs the recorder, and returns a function that ends it.
-func recordInto(t *testing.T, s *stage.Stage, path string, args ...string) (stop func()) {
+// busyTime returns for how long processors of the machine have worked, of all its programs.
+func busyTime(t *testing.T) time.Duration {
+	t.Helper()
+	text, err := os.ReadFile("/proc/stat")
+	must(t, err)
+	const perSecond = 100 // USER_HZ
+	ticks := 0
+	for i, field := range strings.Fields(strings.SplitN(string(text), "\n", 2)[0]) {
+		if n, err := strconv.Atoi(field); err == nil && i != 4 && i != 5 && i < 9 { // idle, iowait, guests
+			ticks += n
+		}
+	}
+	return time.Duration(ticks) * time.Second / perSecond
+}
+
+// recordInto runs the recorder, and returns a function that ends it and returns the processor time that it
+// has used.
+func recordInto(t *testing.T, s *stage.Stage, path string, args ...string) (stop func() time.Duration) {
 	t.Helper()
 	args = append([]string{"record", "--kubeconfig", s.Kubeconfig(), "-o", path}, args...)
 	command := exec.Command(filepath.Join(s.Bin, "purser"), args...)
@@ -107,13 +152,12 @@ func recordInto(t *testing.T, s *stage.Stage, path string, args ...string) (stop
 		}
 		return nil
 	})
-	return func() {
+	return func() time.Duration {
 		must(t, command.Process.Signal(syscall.SIGINT))
 		if err := command.Wait(); err != nil {
 			t.Errorf("record: %v: %s", err, out.String())
 		}
-		used := command.ProcessState.UserTime() + command.ProcessState.SystemTime()
-		t.Logf("the recorder used %s of processor time", used.Round(time.Millisecond))
+		return command.ProcessState.UserTime() + command.ProcessState.SystemTime()
 	}
 }
 
@@ -197,13 +241,38 @@ func (b testNamespace) eventuallyNone(
 	})
 }
 
-func noSecret(t *testing.T, lines []record.Line, value string) {
+// asAudited fails the test if the record has another number of created objects than the API server's audit
+// log, or more changes than it has writes.
+func asAudited(t *testing.T, s *stage.Stage, begin, end audit.Mark, lines []record.Line) {
 	t.Helper()
+	tally, err := s.Audit().Between(begin, end)
+	must(t, err)
+	added, changed := map[string]int{}, map[string]int{}
 	for _, line := range lines {
-		text, err := json.Marshal(line)
-		must(t, err)
-		if strings.Contains(string(text), value) {
-			t.Errorf("the value of a secret is in the record: %s", text)
+		resource := strings.ToLower(line.Kind) + "s"
+		switch line.Op {
+		case record.Add:
+			added[resource]++
+		case record.Change, record.Delete:
+			changed[resource]++
+		}
+	}
+	for _, resource := range []string{"persistentvolumeclaims", "persistentvolumes", "pods", "volumeattachments"} {
+		created, written := 0, 0
+		for request, answers := range tally {
+			of, _, _ := strings.Cut(request.Resource, "/")
+			switch {
+			case of != resource || !request.IsWrite():
+			case request.Verb == "create" && request.Resource == resource:
+				created += answers[http.StatusCreated]
+			default:
+				written += answers[http.StatusOK] + answers[http.StatusCreated]
+			}
+		}
+		t.Logf("%s: %d created, %d recorded; %d other writes, %d changes recorded", resource, created, added[resource],
+			written, changed[resource])
+		if created != added[resource] || created < *burst {
+			t.Errorf("%s: the audit log has %d created ones, the record %d", resource, created, added[resource])
 		}
 	}
 }
@@ -225,14 +294,14 @@ func nothingLost(t *testing.T, lines []record.Line, seen map[string]bool) {
 		}
 	}
 	t.Logf("%d lines; of %d versions that watches saw, %d are missing", len(lines), len(seen), lost)
-	if len(seen) < burst*8 {
+	if len(seen) < *burst*8 {
 		t.Errorf("the watches saw %d versions only", len(seen))
 	}
 }
 
 // attributedTimes fails the test if too much of the time of a phase has neither a party nor a
 // reason.
-func attributedTimes(t *testing.T, r *record.Record, namespace string) {
+func attributedTimes(t *testing.T, r *record.Record, namespace string, volumes, every int) {
 	t.Helper()
 	begin := time.Now()
 	known, all := map[life.PhaseKind]time.Duration{}, map[life.PhaseKind]time.Duration{}
@@ -240,7 +309,7 @@ func attributedTimes(t *testing.T, r *record.Record, namespace string) {
 	h := r.History()
 	claims := h.Claims(namespace)
 	for i, ref := range claims {
-		if i%lookedAt != 0 {
+		if i%every != 0 {
 			continue
 		}
 		for _, l := range h.Lives(ref) {
@@ -249,6 +318,9 @@ func attributedTimes(t *testing.T, r *record.Record, namespace string) {
 					all[p.Kind] += i.Took()
 					if i.IsAttributed() {
 						known[p.Kind] += i.Took()
+					}
+					if strings.Contains(i.What, "no sign of life") { // the Lease of `up` says that all roles run
+						t.Errorf("%s: %s: %s", ref, p.Name, i.What)
 					}
 					if p.Kind == life.Creation || p.Kind == life.Deletion {
 						reasons[string(i.Reason)] += i.Took()
@@ -261,7 +333,7 @@ func attributedTimes(t *testing.T, r *record.Record, namespace string) {
 			}
 		}
 	}
-	if len(claims) != burst {
+	if len(claims) != volumes {
 		t.Errorf("%d claims in the record", len(claims))
 	}
 	for _, kind := range []life.PhaseKind{life.Creation, life.Deletion} {
@@ -271,5 +343,5 @@ func attributedTimes(t *testing.T, r *record.Record, namespace string) {
 			t.Errorf("%s: %.2f of the time is attributed, want %.2f", kind, part, leastAttributed)
 		}
 	}
-	t.Logf("%d lives in %s; lanes %v; reasons %v", len(claims)/lookedAt, time.Since(begin).Round(time.Millisecond), lanes, reasons)
+	t.Logf("%d lives in %s; lanes %v; reasons %v", len(claims)/every, time.Since(begin).Round(time.Millisecond), lanes, reasons)
 }
