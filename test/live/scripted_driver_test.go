@@ -33,7 +33,8 @@ type scriptedDriver struct {
 
 	after func(ctx context.Context, method string) error // runs between the end of a call and its answer
 
-	self csi.ControllerServer // serves the controller's calls in place of this type; nil for this type
+	self  csi.ControllerServer // serves the controller's calls in place of this type; nil for this type
+	nodes csi.NodeServer       // the same for the calls of the node
 
 	mu    sync.Mutex
 	calls map[string]int
@@ -59,7 +60,11 @@ func (d *scriptedDriver) serve(t *testing.T) string {
 	} else {
 		csi.RegisterControllerServer(server, d)
 	}
-	csi.RegisterNodeServer(server, d)
+	if d.nodes != nil {
+		csi.RegisterNodeServer(server, d.nodes)
+	} else {
+		csi.RegisterNodeServer(server, d)
+	}
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
 	return "unix://" + socket

@@ -3,15 +3,19 @@ package live
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"github.com/spf13/pflag"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,8 +35,8 @@ func (capable) CreateVolume(_ context.Context, r *csi.CreateVolumeRequest) (*csi
 	}}, nil
 }
 
-// sidecars starts the role with the permissions of deploy/optional/sidecars.yaml.
-func (p liveCluster) sidecars(socket string) {
+// sidecars starts the role with the permissions of deploy/optional/sidecars.yaml, and returns its address.
+func (p liveCluster) sidecars(socket string, args ...string) (address string) {
 	p.Helper()
 	manifest, err := os.Open(filepath.Join("..", "..", "deploy", "optional", "sidecars.yaml"))
 	if err != nil {
@@ -45,10 +49,12 @@ func (p liveCluster) sidecars(socket string) {
 	s := sidecars.New()
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	s.AddFlags(flags)
-	if err := errors.Join(flags.Parse(append(slices.Clone(quickly), "--csi-address="+socket)), s.Validate()); err != nil {
+	args = slices.Concat(quickly, []string{"--csi-address=" + socket}, args)
+	if err := errors.Join(flags.Parse(args), s.Validate()); err != nil {
 		p.Fatal(err)
 	}
 	started := make(chan struct{})
+	s.Listened = func(a net.Addr) { address = a.String() } // before it has started
 	s.Version, s.API, s.Log, s.Started = "test", p.as("sidecars"), (&rolestest.Log{}).Logger(), func() { close(started) }
 	rolestest.InBackground(p.T, s.Run)
 	select {
@@ -56,6 +62,7 @@ func (p liveCluster) sidecars(socket string) {
 	case <-time.After(time.Minute):
 		p.Fatal("the sidecars do not start")
 	}
+	return address
 }
 
 // One process beside one driver provisions, expands, attaches and takes a snapshot, each with one
@@ -116,4 +123,55 @@ func TestSidecarsInOneProcess(t *testing.T) {
 			t.Errorf("%d calls of %s, want 1", n, method)
 		}
 	}
+}
+
+// partlyBroken is a driver whose node service does not say its capabilities, which the resizer asks for.
+type partlyBroken struct {
+	*scriptedDriver
+	broken atomic.Bool
+}
+
+func (d *partlyBroken) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
+	if d.broken.Load() {
+		return nil, status.Error(codes.Internal, "no answer")
+	}
+	expands := &csi.NodeServiceCapability_Rpc{Rpc: &csi.NodeServiceCapability_RPC{Type: csi.NodeServiceCapability_RPC_EXPAND_VOLUME}}
+	return &csi.NodeGetCapabilitiesResponse{Capabilities: []*csi.NodeServiceCapability{{Type: expands}}}, nil
+}
+
+// OC-12: a component whose first calls fail says so, the others work meanwhile, and it starts when the driver
+// answers.
+func TestOneComponentFails(t *testing.T) {
+	p, d := newLiveCluster(t), &partlyBroken{scriptedDriver: &scriptedDriver{name: "partly.example.com"}}
+	d.broken.Store(true)
+	d.capabilities = []csi.ControllerServiceCapability_RPC_Type{csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME}
+	d.publish = func(*csi.ControllerPublishVolumeRequest) (*csi.ControllerPublishVolumeResponse, error) {
+		return &csi.ControllerPublishVolumeResponse{}, nil
+	}
+	d.nodes = d
+	p.node("node", "i-1", d.name)
+	p.create(&storagev1.StorageClass{ObjectMeta: metav1Name("growing"), Provisioner: d.name, AllowVolumeExpansion: new(true)})
+	address := p.sidecars(d.serve(t), "--without=snapshotter")
+
+	bound := p.boundPair("data", d.name)
+	va := &storagev1.VolumeAttachment{ObjectMeta: metav1Name("va"), Spec: storagev1.VolumeAttachmentSpec{
+		Attacher: d.name, NodeName: "node", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new("pv-data")},
+	}}
+	p.create(va)
+	await(p, "the volume is attached", va, func(va *storagev1.VolumeAttachment) bool { return va.Status.Attached })
+	for path, healthy := range map[string]bool{"/healthz/attacher": true, "/healthz/resizer": false, "/readyz": false, "/healthz": true} {
+		if err := ok(t, "http://"+address+path); (err == nil) != healthy {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	p.ask(bound, "2Gi")
+	d.broken.Store(false)
+	await(p, "the claim waits for the node", bound, func(claim *corev1.PersistentVolumeClaim) bool {
+		return slices.ContainsFunc(claim.Status.Conditions, func(c corev1.PersistentVolumeClaimCondition) bool {
+			return c.Type == corev1.PersistentVolumeClaimFileSystemResizePending
+		})
+	})
+	rolestest.Eventually(t, "the resizer is healthy", func() error {
+		return errors.Join(ok(t, "http://"+address+"/healthz/resizer"), ok(t, "http://"+address+"/readyz"))
+	})
 }

@@ -181,6 +181,7 @@ func (r *Role) Run(ctx context.Context) error {
 		r.Started()
 	}
 	group.Go(func() error { return prober.Run(ctx) })
+	group.Go(func() error { process.SaveMemoryAlone(ctx); return nil })
 	return group.Wait()
 }
 
@@ -196,7 +197,7 @@ func (r *Role) servers(
 	measures := prometheus.Gatherers{registry, calls}
 	health := process.HTTPConfig{
 		Address: cmp.Or(r.HTTPEndpoint, r.PortAddress()), MetricsPath: r.MetricsPath, Health: prober,
-		Secure: r.SecureServer(api),
+		Longest: r.Timeout, Secure: r.SecureServer(api),
 	}
 	if r.HTTPEndpoint != "" {
 		health.Metrics = measures

@@ -197,7 +197,8 @@ func (a *access) userOf(r *http.Request) (authenticationv1.UserInfo, bool, error
 func (a *access) allows(
 	ctx context.Context, user authenticationv1.UserInfo, verb, path string,
 ) (bool, error) {
-	key := fmt.Sprintf("%q %q %q %q %q", user.Username, user.UID, user.Groups, verb, path)
+	// An authorizer may decide by any of them.
+	key := fmt.Sprintf("%q %q %q %q %q %q", user.Username, user.UID, user.Groups, user.Extra, verb, path)
 	a.mu.Lock()
 	have, ok := a.paths[key]
 	a.mu.Unlock()

@@ -46,7 +46,9 @@ type HTTPConfig struct {
 	Pprof       bool
 	Spans       http.Handler // of [telemetry.PathSpans]; nil for no such path
 	Health      http.Handler // of [pathHealth] in place of Live; may be nil
-	Secure      *Secure      // HTTPS, and access reviews for all but health; nil for plain HTTP
+	// Longest is how long an answer of Health may take; 0 for less than half a minute.
+	Longest time.Duration
+	Secure  *Secure // HTTPS, and access reviews for all but health; nil for plain HTTP
 }
 
 // HTTPServer serves metrics and health of a role, on leaders and standbys alike. It starts before
@@ -106,7 +108,7 @@ func NewHTTPServer(cfg HTTPConfig) *HTTPServer {
 	if cfg.Spans != nil {
 		s.mux.Handle(telemetry.PathSpans, only(cfg.Spans))
 	}
-	writing := 30 * time.Second
+	writing := max(30*time.Second, cfg.Longest+5*time.Second)
 	if cfg.Pprof {
 		servePprof(s.mux, only)
 		writing = 5 * time.Minute // a profile takes as long as the caller asks

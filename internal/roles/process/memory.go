@@ -26,11 +26,20 @@ const (
 // SaveMemory returns unused memory while the process is idle. It does nothing if GOGC or GOMEMLIMIT
 // is set.
 func SaveMemory(mgr manager.Manager) error {
-	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
+	if !savesMemory() {
 		return nil
 	}
 	return mgr.Add(memorySaver{mgr})
 }
+
+// SaveMemoryAlone is [SaveMemory] for a process without a manager. It returns when ctx ends.
+func SaveMemoryAlone(ctx context.Context) {
+	if savesMemory() {
+		saveMemory(ctx)
+	}
+}
+
+func savesMemory() bool { return os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" }
 
 // memorySaver is a runnable of the manager, on leaders and standbys alike.
 type memorySaver struct{ mgr manager.Manager }
@@ -41,14 +50,20 @@ func (memorySaver) NeedLeaderElection() bool { return false }
 // Start implements manager.Runnable.
 func (m memorySaver) Start(ctx context.Context) error {
 	m.mgr.GetCache().WaitForCacheSync(ctx)
+	saveMemory(ctx)
+	return nil
+}
+
+// saveMemory returns unused memory until ctx ends.
+func saveMemory(ctx context.Context) {
 	var before uint64
 	for pause := calmTime; ; pause = giveBackEvery {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-time.After(pause):
 			if before == 0 || allocated()-before > worthwhile { // the start has always touched more than is needed
-				m.giveBack(ctx)
+				giveBack(ctx)
 				before = allocated()
 			}
 		}
@@ -56,7 +71,7 @@ func (m memorySaver) Start(ctx context.Context) error {
 }
 
 // giveBack returns unused memory to the operating system, as far as the kernel allows it.
-func (memorySaver) giveBack(ctx context.Context) {
+func giveBack(ctx context.Context) {
 	debug.FreeOSMemory()
 	if err := releaseProgram(); err != nil {
 		logr.FromContextOrDiscard(ctx).V(4).Info("the pages of the program stay in memory", "why", err.Error())

@@ -67,6 +67,7 @@ func (r *Role) serve(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return part.Run(ctx) })
 	group.Go(func() error { return server.Start(ctx) })
+	group.Go(func() error { process.SaveMemoryAlone(ctx); return nil })
 	return group.Wait()
 }
 

@@ -96,7 +96,7 @@ func (s *Sidecars) parts(ctx context.Context) (p *parts, serve func(*process.HTT
 		p.runs[compRegistrar], p.close = part.Run, func() { part.WriteReason(ctx); part.Close() }
 		adds = append(adds, part.AddTo)
 		if r.HealthPort > 0 {
-			p.listen(":"+strconv.Itoa(r.HealthPort), compRegistrar+"-"+healthPort, part.Health())
+			p.listen(":"+strconv.Itoa(r.HealthPort), compRegistrar+"-"+healthPort, part.Health(), r.Timeout)
 		}
 	}
 	if s.runs(compLiveness) {
@@ -105,12 +105,15 @@ func (s *Sidecars) parts(ctx context.Context) (p *parts, serve func(*process.HTT
 		adds = append(adds, func(server *process.HTTPServer) { server.SetComponent(compLiveness, prober) })
 		for _, flag := range []string{healthPort, compLiveness + "-" + healthPort} {
 			if s.given(flag) {
-				p.listen(s.Liveness.PortAddress(), flag, prober)
+				p.listen(s.Liveness.PortAddress(), flag, prober, s.Liveness.Timeout)
 				break
 			}
 		}
 	}
 	return p, func(server *process.HTTPServer) {
+		if !s.runs(compProvisioner) { // it only hosts the others
+			server.SetComponent(compProvisioner, nil)
+		}
 		for _, add := range adds {
 			add(server)
 		}
@@ -118,9 +121,9 @@ func (s *Sidecars) parts(ctx context.Context) (p *parts, serve func(*process.HTT
 }
 
 // listen serves the health of one component at a port of its own, without metrics.
-func (p *parts) listen(address, flag string, health http.Handler) {
+func (p *parts) listen(address, flag string, health http.Handler, longest time.Duration) {
 	p.servers = append(p.servers, process.NewHTTPServer(process.HTTPConfig{
-		Address: address, Flag: flag, Health: health,
+		Address: address, Flag: flag, Health: health, Longest: longest,
 	}))
 }
 
@@ -133,6 +136,7 @@ func (s *Sidecars) serveAlone(ctx context.Context, p *parts, serve func(*process
 		return err
 	}
 	defer server.Stop()
+	defer process.RunWithoutCaches(ctx, process.SaveMemoryAlone)()
 	if s.Started != nil {
 		s.Started()
 	}
