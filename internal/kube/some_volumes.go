@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -47,17 +48,17 @@ func (r someVolumes) List(ctx context.Context, into client.ObjectList, opts ...c
 	return nil
 }
 
-// TrimForNode returns a cache transform that is [Trim] for the PersistentVolumes for which has reports
-// true, and keeps only the metadata of the others. [SomeVolumes] with [HasSource] leaves those out
+// TrimForNode returns a cache transform that is rest for the PersistentVolumes for which has reports
+// true and for other kinds, and keeps only the metadata of the other volumes. [SomeVolumes] with [HasSource] leaves those out
 // afterwards.
-func TrimForNode(has func(*corev1.PersistentVolume) bool) func(any) (any, error) {
+func TrimForNode(has func(*corev1.PersistentVolume) bool, rest toolscache.TransformFunc) toolscache.TransformFunc {
 	return func(in any) (any, error) {
 		if pv, ok := in.(*corev1.PersistentVolume); ok && !has(pv) {
 			trimMeta(&pv.ObjectMeta)
 			pv.Finalizers, pv.Spec, pv.Status = nil, corev1.PersistentVolumeSpec{}, corev1.PersistentVolumeStatus{}
 			return in, nil
 		}
-		return Trim(in)
+		return rest(in)
 	}
 }
 

@@ -45,7 +45,7 @@ func TestSomeVolumes(t *testing.T) {
 }
 
 func TestTrimForNode(t *testing.T) {
-	trim := TrimForNode(isOfHere)
+	trim := TrimForNode(isOfHere, Trim)
 	for name, want := range map[string]bool{"here": true, "there": false} {
 		out, err := trim(volumeOfDriver("a", name))
 		pv, ok := out.(*corev1.PersistentVolume)

@@ -207,7 +207,7 @@ func (w *nodeWorld) start(node string, number int) {
 		has = w.mutant.isHere
 	}
 	v := view.New(w.server)
-	v.Transform, v.Offset = kube.TrimForNode(has), time.Duration(node[len(node)-1]%7)*13*time.Microsecond
+	v.Transform, v.Offset = kube.TrimForNode(has, kube.Trim), time.Duration(node[len(node)-1]%7)*13*time.Microsecond
 	if w.mutant.client != nil {
 		i.Client = w.mutant.client(i.Client)
 	}

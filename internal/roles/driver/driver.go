@@ -255,7 +255,7 @@ func (d *Driver) Validate() error {
 		cli.Need(d.Attach || len(d.AttachNodes) == 0, "--attach-nodes: give --attach-required as well"),
 	)
 	errs = append(errs, d.topologyMistakes()...)
-	errs = append(errs, cli.ValidateAddress("http-endpoint", d.HTTPEndpoint), d.SecureSettings.Validate())
+	errs = append(errs, cli.ValidateAddress("http-endpoint", d.HTTPEndpoint))
 	return errors.Join(append(errs, d.settingMistakes()...)...)
 }
 

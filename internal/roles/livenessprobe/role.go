@@ -110,6 +110,7 @@ func (r *Role) addProbeFlags(f *pflag.FlagSet) {
 
 // Validate implements cli.Role.
 func (r *Role) Validate() error {
+	r.Warn(r.Notices)
 	_, address := csirpc.SocketPath(r.CSIAddress)
 	if address != nil {
 		address = fmt.Errorf("--csi-address: %w", address)
@@ -122,7 +123,6 @@ func (r *Role) Validate() error {
 			"--metrics-address and --http-endpoint: only one of them may be given; use --http-endpoint"),
 		cli.ValidateAddress("http-endpoint", r.HTTPEndpoint),
 		cli.ValidateAddress("metrics-address", r.MetricsAddress),
-		r.SecureSettings.Validate(),
 	}, process.ValidateMetricsPath(cmp.Or(r.HTTPEndpoint, r.MetricsAddress), r.MetricsPath),
 		cli.ValidateLogging(r.Logging))...)
 }

@@ -327,13 +327,14 @@ func (h *HTTPSettings) AddSidecarFlags(f *pflag.FlagSet) {
 
 // Validate lists the mistakes.
 func (h *HTTPSettings) Validate(n *cli.Notices) []error {
+	h.Warn(n)
 	if h.MetricsAddress != "" {
 		n.Add(
 			"--metrics-address",
 			"is the older name of --http-endpoint, and does not serve /healthz/leader-election",
 		) // F-52
 	}
-	return append(ValidateMetricsPath(h.address(), h.MetricsPath), h.SecureSettings.Validate(),
+	return append(ValidateMetricsPath(h.address(), h.MetricsPath),
 		cli.ValidateAddress("http-endpoint", h.HTTPEndpoint), cli.ValidateAddress("metrics-address", h.MetricsAddress),
 		cli.Need(h.HTTPEndpoint == "" || h.MetricsAddress == "", // CL-4
 			"--metrics-address and --http-endpoint: only one of them may be given; use --http-endpoint"))

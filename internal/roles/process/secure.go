@@ -38,10 +38,11 @@ func (s *SecureSettings) AddFlags(f *pflag.FlagSet) {
 	cli.Marked(f, cli.MarkNew, "metrics-secure", "metrics-cert-path")
 }
 
-// Validate lists the mistakes.
-func (s *SecureSettings) Validate() error {
-	return cli.Need(s.Secure || s.CertPath == "",
-		"--metrics-cert-path=%s: give --metrics-secure as well, or leave it out", s.CertPath)
+// Warn adds a warning about a flag that has no effect. n may be nil.
+func (s *SecureSettings) Warn(n *cli.Notices) {
+	if !s.Secure && s.CertPath != "" && n != nil {
+		n.Add("--metrics-cert-path", "has no effect without --metrics-secure")
+	}
 }
 
 // SecureServer returns the configuration of the server; nil for plain HTTP.

@@ -85,7 +85,7 @@ var generations = []generation{
 		[]string{"--log-text-split-stream=false", "--log-text-info-buffer-size=0", "--log-json-split-stream=false", "--log-json-info-buffer-size=0"},
 		nil,
 	},
-	{"purser", []string{"--min-volume-size=xfs=300Mi,ext4=16Mi", "--intents=best-effort", "--capacity-max-age=1h", "--orphan-audit-interval=1h", "--exit-on-connection-loss", "--purser-reap-removed-nodes=forget", "--purser-reap-removed-nodes-after=2h", "--purser-skip-unreadable-journal", "--purser-life", "--purser-trace-annotation"}, nil},
+	{"purser", []string{"--min-volume-size=xfs=300Mi,ext4=16Mi", "--intents=best-effort", "--capacity-max-age=1h", "--orphan-audit-interval=1h", "--exit-on-connection-loss", "--purser-reap-removed-nodes=forget", "--purser-reap-removed-nodes-after=2h", "--purser-skip-unreadable-journal", "--purser-life", "--purser-trace-annotation", "--metrics-secure", "--metrics-cert-path=/certs"}, nil},
 	{"purser", []string{"--create-timeout=1m", "--delete-timeout=2m", "--delete-worker-threads=10", "--leader-election-lease-name=disks", "--volume-name-template=${pvc.uid}"}, nil},
 	{"purser", []string{"--assertive-topology", "--max-topology-terms=100"}, nil},
 	{"purser", []string{"--driver-metadata=annotation:a,label:b/c,namespace-label:d", "--volume-metadata=label:b/c,annotation:e"}, nil},

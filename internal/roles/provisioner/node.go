@@ -111,17 +111,18 @@ func (at place) has(pv *corev1.PersistentVolume) bool {
 func (p *Provisioner) trim(
 	_ context.Context, _ *sidecar.Sidecar, table toolscache.TransformFunc,
 ) toolscache.TransformFunc {
+	rest := kube.Trim
 	if len(p.Hosted) > 0 {
-		return table
+		rest = table
 	}
 	if !p.NodeDeployment.Enabled {
-		return kube.Trim
+		return rest
 	}
 	p.at = &atomic.Pointer[place]{}
 	return kube.TrimForNode(func(pv *corev1.PersistentVolume) bool {
 		at := p.at.Load()
 		return at != nil && at.has(pv)
-	})
+	}, rest)
 }
 
 // findPlace calls NodeGetInfo for the topology of the node (ST-10).

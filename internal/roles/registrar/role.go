@@ -129,6 +129,7 @@ func (r *Role) Validate() error {
 	if r.isProbe() {
 		return r.needEndpoint()
 	}
+	r.Warn(r.Notices)
 	_, address := csirpc.SocketPath(r.CSIAddress)
 	if address != nil {
 		address = fmt.Errorf("--csi-address: %w", address)
@@ -139,7 +140,6 @@ func (r *Role) Validate() error {
 			"--health-port and --http-endpoint: only one of them may be given; use --http-endpoint"),
 		cli.Need(r.HealthPort <= 65535, "--health-port=%d: must be at most 65535", r.HealthPort),
 		cli.ValidateAddress("http-endpoint", r.HTTPEndpoint),
-		r.SecureSettings.Validate(),
 	}, process.ValidateMetricsPath(r.address(), r.MetricsPath), cli.ValidateLogging(r.Logging))...)
 }
 

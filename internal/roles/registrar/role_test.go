@@ -58,7 +58,7 @@ func TestFlags(t *testing.T) {
 		{"NR-9", "-enable-pprof -automaxprocs -v=5 -logging-format=json", ""},
 		{"NR-9", "--feature-gates=a=true", "unknown flag"},
 		{"NR-9", "--leader-election", "unknown flag"},
-		{"NR-9", "--metrics-cert-path=/certs", "--metrics-secure"},
+		{"NR-9", "--metrics-cert-path=/certs", ""},
 	} {
 		_, err := parse(t, append(strings.Fields(tc.args), seen)...)
 		if (tc.problem == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tc.problem) {
