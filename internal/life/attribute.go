@@ -110,7 +110,8 @@ func (b *builder) turns(s span, first, last int, before, after answer, asked *in
 	switch {
 	case before.same(after):
 		return nil
-	case last-first <= 1, *asked <= 0, b.wide >= mostWide, first > 0 && b.Changes[last-1].At.Sub(b.Changes[first-1].At) < s.precision():
+	case last-first <= 1, *asked <= 0, b.wide >= mostWide,
+		first > 0 && b.Changes[last-1].At.Sub(b.Changes[first-1].At) < s.precision():
 		return []turn{{last, after}}
 	}
 	middle := first + (last-first)/2
