@@ -125,16 +125,6 @@ func merge(before, patch map[string]any) map[string]any {
 	return after
 }
 
-// normal returns a content as it is after encoding and decoding, which [diff] compares.
-func normal(content map[string]any) (map[string]any, []byte, error) {
-	text, err := json.Marshal(content)
-	if err != nil {
-		return nil, nil, err
-	}
-	decoded, err := decode(text)
-	return decoded, text, err
-}
-
 // decode reads a JSON object. Integers stay integers, as the decoder of API objects needs them.
 func decode(text []byte) (map[string]any, error) {
 	var content map[string]any

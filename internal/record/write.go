@@ -11,7 +11,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/explain/inventory"
@@ -120,30 +119,19 @@ func (w *Writer) Lines() int {
 
 // Object writes a version of an object, if it differs from the one before.
 func (w *Writer) Object(seen inventory.Seen) {
-	content, err := contentOf(seen.Object)
+	content, err := inventory.Content(seen.Object)
+	var text []byte
+	if err == nil {
+		text, err = json.Marshal(content)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err == nil {
-		var text []byte
-		if content, text, err = normal(content); err == nil {
-			w.object(seen, content, text)
-		}
+		w.object(seen, content, text)
 	}
 	if err != nil && w.err == nil {
 		w.err = err
 	}
-}
-
-// contentOf is [inventory.Content]; of a secret it keeps only what names it.
-func contentOf(o client.Object) (map[string]any, error) {
-	if partial, ok := o.(*metav1.PartialObjectMetadata); ok {
-		named := &metav1.PartialObjectMetadata{TypeMeta: partial.TypeMeta}
-		named.Namespace, named.Name, named.UID = partial.Namespace, partial.Name, partial.UID
-		named.ResourceVersion, named.CreationTimestamp = partial.ResourceVersion, partial.CreationTimestamp
-		named.DeletionTimestamp = partial.DeletionTimestamp
-		o = named
-	}
-	return inventory.Content(o)
 }
 
 func (w *Writer) object(seen inventory.Seen, content map[string]any, text []byte) {
@@ -160,7 +148,7 @@ func (w *Writer) object(seen inventory.Seen, content map[string]any, text []byte
 	case before == nil && seen.Deleted:
 		return
 	case before == nil:
-		line.Op, line.Object = Add, content
+		line.Op = Add
 		if seen.Initial {
 			line.Op = Have
 		} else {
@@ -183,12 +171,16 @@ func (w *Writer) object(seen inventory.Seen, content map[string]any, text []byte
 			return
 		}
 	}
-	w.write(line)
+	if before == nil {
+		w.write(line, text...)
+	} else {
+		w.write(line)
+	}
 	if seen.Deleted {
 		delete(w.known, k)
 		return
 	}
-	line.Object, line.Patch, line.Changed = nil, nil, nil
+	line.Patch, line.Changed = nil, nil
 	w.known[k] = &known{content: text, line: line, managers: managers, renewed: line.Time}
 }
 
@@ -251,28 +243,24 @@ func (w *Writer) Note(text string) {
 	w.write(Line{Time: w.clock(), Op: Noted, Note: text})
 }
 
-// write writes a line. A new file begins with all objects that are known.
-func (w *Writer) write(line Line) {
+// write writes a line with an encoded object, if it has one. A new file begins with all objects that are
+// known.
+func (w *Writer) write(line Line, object ...byte) {
 	if w.err == nil && !w.listing && w.out.IsFull(line.Time) {
 		if w.err = w.out.Rotate(line.Time); w.err == nil {
 			w.everything(line.Time)
 		}
 	}
-	w.writeOne(line)
+	w.writeOne(line, object...)
 }
 
 // everything writes the objects that are known, as a recorder does that begins.
 func (w *Writer) everything(now time.Time) {
 	w.writeOne(Line{Time: now, Op: Begin, Schema: Schema, Program: w.program})
 	for _, k := range w.known {
-		content, err := decode(k.content)
-		if err != nil {
-			w.err = err
-			return
-		}
 		have := k.line
-		have.Time, have.Op, have.By, have.Object = now, Have, nil, content
-		w.writeOne(have)
+		have.Time, have.Op, have.By = now, Have, nil
+		w.writeOne(have, k.content...)
 	}
 	w.listed(now)
 }
@@ -285,15 +273,23 @@ func (w *Writer) listed(now time.Time) {
 	}
 }
 
-func (w *Writer) writeOne(line Line) {
+func (w *Writer) writeOne(line Line, object ...byte) {
 	if w.err != nil {
 		return
 	}
-	w.err = writeLine(w.out, line)
+	if len(object) == 0 {
+		w.err = writeLine(w.out, line)
+	} else {
+		w.err = writeLine(w.out, struct { // the object is encoded already
+			Line
+
+			Object json.RawMessage `json:"object"`
+		}{line, object})
+	}
 	w.lines++
 }
 
-func writeLine(to io.Writer, line Line) error {
+func writeLine(to io.Writer, line any) error {
 	text, err := json.Marshal(line)
 	if err == nil {
 		_, err = to.Write(append(text, '\n'))

@@ -22,6 +22,9 @@ const annLastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 // Content returns an object as a dump has it: with its kind, of its managed fields who wrote which
 // part when, and without what may hold secret values. Of a secret only the name is left.
 func Content(o client.Object) (map[string]any, error) {
+	if secret, partial := o.(*metav1.PartialObjectMetadata); partial {
+		o = named(secret)
+	}
 	o = o.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy has the type of its original
 	o.SetManagedFields(writers(o))
 	if annotations := o.GetAnnotations(); annotations != nil {
@@ -41,6 +44,15 @@ func Content(o client.Object) (map[string]any, error) {
 	}
 	content["apiVersion"], content["kind"] = kind.ToAPIVersionAndKind()
 	return content, nil
+}
+
+// named keeps of a secret what names it: values may be in its annotations and labels too.
+func named(secret *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
+	name := &metav1.PartialObjectMetadata{TypeMeta: secret.TypeMeta}
+	name.Namespace, name.Name, name.UID = secret.Namespace, secret.Name, secret.UID
+	name.ResourceVersion, name.CreationTimestamp = secret.ResourceVersion, secret.CreationTimestamp
+	name.DeletionTimestamp = secret.DeletionTimestamp
+	return name
 }
 
 // writers keeps of the managed fields which manager wrote the object or a subresource, and when.
