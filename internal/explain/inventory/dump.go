@@ -23,7 +23,7 @@ const annLastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 // part when, and without what may hold secret values. Of a secret only the name is left.
 func Content(o client.Object) (map[string]any, error) {
 	if secret, partial := o.(*metav1.PartialObjectMetadata); partial {
-		o = named(secret)
+		o = nameOf(secret)
 	}
 	o = o.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy has the type of its original
 	o.SetManagedFields(writers(o))
@@ -46,8 +46,8 @@ func Content(o client.Object) (map[string]any, error) {
 	return content, nil
 }
 
-// named keeps of a secret what names it: values may be in its annotations and labels too.
-func named(secret *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
+// nameOf keeps of a secret what names it: values may be in its annotations and labels too.
+func nameOf(secret *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
 	name := &metav1.PartialObjectMetadata{TypeMeta: secret.TypeMeta}
 	name.Namespace, name.Name, name.UID = secret.Namespace, secret.Name, secret.UID
 	name.ResourceVersion, name.CreationTimestamp = secret.ResourceVersion, secret.CreationTimestamp
