@@ -12,6 +12,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/attacher"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/controllers"
+	"github.com/purser-csi/purser/internal/roles/datasource"
 	"github.com/purser-csi/purser/internal/roles/driver"
 	"github.com/purser-csi/purser/internal/roles/explain"
 	"github.com/purser-csi/purser/internal/roles/livenessprobe"
@@ -119,6 +120,7 @@ role is the first argument, or the name of the program.`,
 		snapshotter.ControllerCommand(p),
 		registrar.Command(p),
 		livenessprobe.Command(p),
+		datasource.Command(p),
 		node.Command(p),
 	)
 	root.AddCommand(up.PauseCommand())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/roles/attacher"
 	"github.com/purser-csi/purser/internal/roles/controllers"
+	"github.com/purser-csi/purser/internal/roles/datasource"
 	"github.com/purser-csi/purser/internal/roles/node"
 	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/roles/provisioner"
@@ -23,7 +24,7 @@ import (
 func tabled() []sidecar.Role {
 	return []sidecar.Role{
 		controllers.New().Role(), provisioner.New().Role(), attacher.New().Role(), resizer.New().Role(),
-		snapshotter.New().Role(), snapshotter.NewController().Role(), node.New().Role(),
+		snapshotter.New().Role(), snapshotter.NewController().Role(), node.New().Role(), datasource.New().Role(),
 	}
 }
 
@@ -232,6 +233,7 @@ var aboutRole = map[string]string{
 	"csi-provisioner": upstreams + ", and two rules more: about\n" +
 		"# VolumeAttributesClasses, and the watch of snapshots and their contents. Without the watch a restore reads them live.",
 	"csi-attacher": upstreams + ".", "csi-resizer": upstreams + ".", "csi-snapshotter": upstreams + ".", "snapshot-controller": upstreams + ".",
+	"volume-data-source-validator": "\n# It is the role that upstream's program ships with, and the rule about leases, which upstream's lacks.",
 	"node": "\n# A kubelet reads the claims and volumes of its pods one by one, with the permissions of the Node authorizer; the agent\n" +
 		"# watches them, so it needs its own role, and reads those of all nodes. For volumes that name a secret for the node it\n" +
 		"# needs deploy/optional/node-secrets.yaml too.",

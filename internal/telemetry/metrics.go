@@ -68,6 +68,7 @@ var Upstream = []Metric{
 	metricDeleted, metricDeleteFailed, metricDeleteDuration,
 	metricCapacityGoal, metricCapacityCurrent, metricCapacityObsolete,
 	metricSnapshotOperation, metricSnapshotInFlight,
+	MetricDataSources,
 }
 
 // MetricSlowPath is registered by the libraries that upstream uses, but not by those that Purser

@@ -50,6 +50,7 @@ var upstreams = []upstreamEvent{
 	}},
 	{Warning, "ClaimLost", []Reason{ClaimLost}},
 	{Warning, "ClaimMisbound", []Reason{ClaimMisbound}},
+	{Warning, "UnrecognizedDataSourceKind", []Reason{DataSourceUnrecognized}},
 	{Normal, "WaitForFirstConsumer", []Reason{WaitForFirstConsumer, SchedulerBypassed}},
 	{Normal, "WaitForPodScheduled", []Reason{WaitForPodScheduled}},
 	{Normal, "ExternalProvisioning", []Reason{ExternalProvisioning}},

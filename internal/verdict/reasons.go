@@ -57,6 +57,13 @@ const (
 	ClaimOwned     Reason = "ClaimOwned"
 )
 
+// Reasons of the validator of data sources.
+const (
+	DataSourceNone         Reason = "DataSourceNone"
+	DataSourceKnown        Reason = "DataSourceKnown"
+	DataSourceUnrecognized Reason = "DataSourceUnrecognized"
+)
+
 // Reasons about the source of a claim, and the finalizer that keeps it while volumes are made from
 // it.
 const (
