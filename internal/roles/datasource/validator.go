@@ -76,6 +76,8 @@ func (v *Validator) Validate() error { return v.ValidateCommon() }
 func (v *Validator) table(_ context.Context, run *sidecar.Sidecar) ([]registry.Controller, error) {
 	return []registry.Controller{{
 		Name: datasource.Name, Needs: []schema.GroupVersionKind{kube.PopulatorKind}, Late: true,
+		Absent: "the API server does not serve VolumePopulators; waiting for their custom resource, and checking no " +
+			"claim until then",
 		Grants: []registry.Grant{
 			registry.Allow("", "persistentvolumeclaims", registry.Read...),
 			registry.Allow(kube.PopulatorKind.Group, "volumepopulators", registry.Read...),

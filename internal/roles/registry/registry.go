@@ -31,8 +31,8 @@ type Controller struct {
 	// Late has the controller start once the API server serves the kinds, which may be long after
 	// the start of the process.
 	Late bool
-	// Absent is logged when the controller does not run for lack of what it needs. It says what does
-	// not work. It is empty if that is as expected.
+	// Absent is logged when the controller does not run for lack of what it needs, or waits for it. It
+	// says what does not work. It is empty if that is as expected.
 	Absent string
 	Grants []Grant // what it may do, besides writing events
 	// Fields are the fields that it reads; of kinds without any, those that [kube.Trim] keeps.

@@ -113,6 +113,9 @@ func (s *Sidecar) add(ctx context.Context, c registry.Controller, settings recon
 		settings.Events = s.Events.Of(c.Component)
 	}
 	if c.Late {
+		if c.Absent != "" && !s.isServed(c.Needs) {
+			logr.FromContextOrDiscard(ctx).Info(c.Absent, "controller", c.Name)
+		}
 		return process.WhenServed(s.Manager, c.Needs, func(ctx context.Context) error { return c.Add(ctx, settings) })
 	}
 	return c.Add(ctx, settings)
