@@ -32,7 +32,7 @@ func TestDataSourceValidator(t *testing.T) {
 		"metadata":   map[string]any{"name": "hello"},
 		"sourceKind": map[string]any{"group": "hello.example.com", "kind": "Hello"},
 	}}
-	p.create(hello)
+	rolestest.Eventually(t, "the custom resource is served", func() error { return p.user.Create(t.Context(), hello) })
 	rolestest.Eventually(t, "the early claim has its event", func() error { return p.unrecognized(early) })
 	served, unserved := p.sourced("served", "Hello"), p.sourced("unserved", "Bye")
 	ofClaim := p.sourced("of-claim", "")
