@@ -91,6 +91,18 @@ var ExpandedVolumeFields = Reads(func(from, to *corev1.PersistentVolume) {
 	}
 }, names.AnnControllerModifySecret, names.AnnControllerModifySecretNS)
 
+// PlacedVolumeFields are the further fields of a bound volume by which an instance of one node finds the
+// volumes there: the node affinity, and the identity of the provisioner of a volume without one.
+var PlacedVolumeFields = Reads(func(from, to *corev1.PersistentVolume) {
+	to.Spec.NodeAffinity = sharedAffinity(from.Spec.NodeAffinity)
+	if csi := keepHandle(from, to); csi != nil {
+		const key = names.AttributeProvisionerIdentity
+		if identity, has := from.Spec.CSI.VolumeAttributes[key]; has {
+			csi.VolumeAttributes = map[string]string{key: identity}
+		}
+	}
+})
+
 // PodFields are which claims a pod names, where it runs or why it does not, and how far it is.
 var PodFields = Reads(func(from, to *corev1.Pod) {
 	pod := *from

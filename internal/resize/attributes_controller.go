@@ -32,6 +32,7 @@ type AttributesConfig struct {
 	CSI      csi.ControllerClient
 	Calls    *csirpc.VolumeLocks // shared by all controllers of the driver in this process (RZ-H17)
 	Driver   resizing.AttributesDriver
+	Here     Here
 	Timeout  time.Duration // of one call to the driver
 	Metadata Metadata
 	InFlight *prometheus.GaugeVec

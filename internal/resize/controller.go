@@ -34,6 +34,7 @@ type Config struct {
 	CSI          csi.ControllerClient
 	Calls        *csirpc.VolumeLocks // shared by all controllers of the driver in this process (RZ-H17)
 	Driver       resizing.Driver
+	Here         Here
 	MultiWriters bool          // SINGLE_NODE_MULTI_WRITER
 	Timeout      time.Duration // of one call to the driver
 	AnnotateFS   bool          // gate AnnotateFsResize

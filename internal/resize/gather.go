@@ -12,9 +12,16 @@ import (
 	resizing "github.com/purser-csi/purser/internal/resize/rules"
 )
 
+// Here reports whether a volume is on the node of this instance; nil for an instance that serves all nodes.
+type Here func(*corev1.PersistentVolume) bool
+
+// isElsewhere returns false for a volume that the cache does not have.
+func (h Here) isElsewhere(pv *corev1.PersistentVolume) bool { return h != nil && pv != nil && !h(pv) }
+
 // Memory is the state of this process about one claim, beyond the API objects.
 type Memory struct {
 	Driver      resizing.Driver
+	Here        Here
 	AnnotateFS  bool // gate AnnotateFsResize
 	OfflineOnly bool // see [resizing.Snapshot]
 	Retry       resizing.Retry
@@ -25,12 +32,14 @@ func Gather(ctx context.Context, from client.Reader, key objects.ClaimKey, m Mem
 	s := resizing.Snapshot{Driver: m.Driver, AnnotateFS: m.AnnotateFS, OfflineOnly: m.OfflineOnly, Retry: m.Retry}
 	var err error
 	s.Claim, s.Volume, err = pair(ctx, from, key)
+	s.Elsewhere = m.Here.isElsewhere(s.Volume)
 	return s, err
 }
 
 // AttributesMemory is the state of this process about one claim, beyond the API objects.
 type AttributesMemory struct {
 	Driver resizing.AttributesDriver
+	Here   Here
 	Retry  resizing.AttributesRetry
 }
 
@@ -41,6 +50,7 @@ func GatherAttributes(
 	s := resizing.AttributesSnapshot{Driver: m.Driver, Retry: m.Retry}
 	var err error
 	s.Claim, s.Volume, err = pair(ctx, from, key)
+	s.Elsewhere = m.Here.isElsewhere(s.Volume)
 	return s, err
 }
 

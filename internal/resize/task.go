@@ -29,7 +29,7 @@ type next = verdict.Verdict[resizing.Action]
 func (c *Controller) Gather(ctx context.Context, key objects.ClaimKey) (resizing.Snapshot, error) {
 	retry := c.retries.Get(key)
 	memory := Memory{
-		Driver: c.Driver, AnnotateFS: c.AnnotateFS, OfflineOnly: c.WatchPods && c.isOffline(key.UID),
+		Driver: c.Driver, Here: c.Here, AnnotateFS: c.AnnotateFS, OfflineOnly: c.WatchPods && c.isOffline(key.UID),
 		Retry: resizing.Retry{NotBefore: retry.NotBefore},
 	}
 	if retry.Inputs != "" {

@@ -46,6 +46,8 @@ func DecideAttributes(s AttributesSnapshot, now time.Time) AttributesVerdict {
 		}
 	case !attributesIsOurs(s): // RZ-M1
 		return attributesIdle("another driver serves the volume")
+	case s.Elsewhere:
+		return attributesIdle(onAnotherNode)
 	case !AttributesConcerns(s.Claim):
 		return attributesIdle("the volume has the VolumeAttributesClass that the claim names")
 	}

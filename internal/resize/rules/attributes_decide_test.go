@@ -135,6 +135,7 @@ func TestDecideAttributes(t *testing.T) {
 		"no claim":                      {AttributesSnapshot{}, "", "nothing"},
 		"not bound":                     {around(attributesClaim("a", "", func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimPending })), "a", "nothing"},
 		"volume not cached":             {with(func(s *AttributesSnapshot) { s.Volume = nil }, attributesClaim("a", "")), "a", "wait ResizeNotRequested"},
+		"on another node":               {with(func(s *AttributesSnapshot) { s.Elsewhere = true }, attributesClaim("a", "")), "a", "nothing"},
 		"other driver":                  {with(func(s *AttributesSnapshot) { s.Volume.Spec.CSI.Driver = "x" }, attributesClaim("a", "")), "a", "nothing"},
 		"other claim":                   {with(func(s *AttributesSnapshot) { s.Volume.Spec.ClaimRef.UID = "x" }, attributesClaim("a", "")), "a", "nothing"},
 		"in-tree volume":                {with(func(s *AttributesSnapshot) { s.Volume.Spec.CSI = nil }, attributesClaim("a", "")), "a", "nothing"},

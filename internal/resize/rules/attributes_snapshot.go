@@ -34,6 +34,8 @@ type AttributesSnapshot struct {
 	// ClassRead is the name of the class that was read; empty for none, see [ReadClass].
 	ClassRead string
 	Driver    AttributesDriver
+	// Elsewhere says that the volume is on another node than this instance (--node-deployment).
+	Elsewhere bool
 	Retry     AttributesRetry
 }
 

@@ -27,6 +27,8 @@ func Decide(s Snapshot, now time.Time) Verdict {
 		return idle("the claim has no volume")
 	case !isOurs(s):
 		return idle("another driver serves the volume")
+	case s.Elsewhere:
+		return idle(onAnotherNode)
 	}
 	v := decide(s, now)
 	if _, asks := v.(verdict.Read[Action]); asks || !leftOver(s) {
@@ -115,9 +117,12 @@ func bytesOf(next resource.Quantity) (int64, *size.Problem) {
 	return bytes, problem
 }
 
+// onAnotherNode is why an instance of one node leaves a claim alone.
+const onAnotherNode = "the volume is on another node, whose instance expands and modifies it"
+
 // Attempt returns the size that the driver is called with when the next attempt is due; empty for none.
 func Attempt(s Snapshot) string {
-	if s.Claim == nil || s.Volume == nil || !isOurs(s) || !Grows(s.Claim) {
+	if s.Claim == nil || s.Volume == nil || !isOurs(s) || s.Elsewhere || !Grows(s.Claim) {
 		return ""
 	}
 	if next, call := target(s); call {

@@ -109,6 +109,7 @@ func TestDecide(t *testing.T) {
 		"RZ-Q5 the volume is not seen":               {Snapshot{Claim: claim("2Gi")}, "wait ResizeNotRequested"},
 		"RZ-D2 has what it asks for":                 {Snapshot{Claim: claim("1Gi"), Volume: volume("1Gi")}, "nothing"},
 		"RZ-D2 not bound":                            {Snapshot{Claim: claim("2Gi", func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimPending }), Volume: volume("1Gi")}, "nothing"},
+		"on another node":                            {Snapshot{Claim: claim("2Gi"), Volume: volume("1Gi"), Elsewhere: true}, "nothing"},
 		"RZ-D9 grows":                                {Snapshot{Claim: claim("2Gi"), Volume: volume("1Gi")}, "+2Gi"},
 		"RZ-D9 infeasible before, asks for less":     {Snapshot{Claim: claim("2Gi", in(infeasibleHere, "9Gi")), Volume: volume("1Gi")}, "+2Gi"},
 		"RZ-D8 uncertain, and asks for another size": {Snapshot{Claim: claim("2Gi", in(inProgress, "9Gi"), with(resizing)), Volume: volume("1Gi")}, "9Gi"},

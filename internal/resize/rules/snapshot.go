@@ -35,6 +35,8 @@ type Snapshot struct {
 	Claim  *corev1.PersistentVolumeClaim // nil: it does not exist, or is another one by now
 	Volume *corev1.PersistentVolume      // that the claim names; nil: the cache does not have it
 	Driver Driver
+	// Elsewhere says that the volume is on another node than this instance (--node-deployment).
+	Elsewhere bool
 	// OfflineOnly says that the driver has refused this claim's expansion with FAILED_PRECONDITION,
 	// as for a volume in use.
 	OfflineOnly bool

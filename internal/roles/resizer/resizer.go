@@ -28,10 +28,11 @@ import (
 type Resizer struct {
 	sidecar.Common
 
-	ResizeTimeout time.Duration // of ControllerExpandVolume; 0 for Timeout
-	ModifyTimeout time.Duration
-	WatchPods     bool // --handle-volume-inuse-error
-	ExtraMetadata bool
+	ResizeTimeout  time.Duration // of ControllerExpandVolume; 0 for Timeout
+	ModifyTimeout  time.Duration
+	WatchPods      bool // --handle-volume-inuse-error
+	ExtraMetadata  bool
+	NodeDeployment bool // one instance on each node, for the volumes of that node
 
 	resync time.Duration
 }
@@ -101,6 +102,14 @@ func (r *Resizer) AddFlags(f *pflag.FlagSet) {
 			&r.resync, "resync-period", 10*time.Minute, "has no effect: changes are watched, and no resync is needed",
 		)
 		cli.Ranged(f, cli.Range{}, "resync-period")
+		f.BoolVar(
+			&r.NodeDeployment,
+			"node-deployment",
+			false,
+			"serve only volumes of the node in the environment variable NODE_NAME, through the driver on that node; "+
+				"run one instance on each node, without leader election",
+		)
+		cli.Marked(f, cli.MarkNew, "node-deployment")
 	})
 	r.AddCommonFlags(f)
 }
@@ -137,7 +146,9 @@ func (r *Resizer) AddExpansionFlags(f *pflag.FlagSet) {
 }
 
 // Validate implements cli.Role.
-func (r *Resizer) Validate() error { return errors.Join(r.ValidateCommon(), r.ValidateExpansion()) }
+func (r *Resizer) Validate() error {
+	return errors.Join(r.ValidateCommon(), r.ValidateExpansion(), r.validateNode())
+}
 
 // ValidateExpansion lists the mistakes in the settings of expansion and modification.
 func (r *Resizer) ValidateExpansion() error {
@@ -189,7 +200,7 @@ func (r *Resizer) table(ctx context.Context, s *sidecar.Sidecar) ([]registry.Con
 			Needs:  []schema.GroupVersionKind{storagev1.SchemeGroupVersion.WithKind("VolumeAttributesClass")}, // RZ-G2
 			Absent: "the API server does not serve VolumeAttributesClasses, so volumes are not modified",
 			Grants: append(shared, classGrant),
-			Fields: Reads(),
+			Fields: r.fields(),
 			Add: func(ctx context.Context, settings reconcile.Settings) error {
 				return r.addModifier(ctx, s, newStore(s), settings)
 			},
@@ -198,7 +209,7 @@ func (r *Resizer) table(ctx context.Context, s *sidecar.Sidecar) ([]registry.Con
 			Name: resize.Name, Unable: !expands && s.Conn != nil,
 			Grants: append(shared, registry.Allow("", "pods", registry.Read...).
 				If(r.WatchPods, "with --handle-volume-inuse-error")),
-			Fields: Reads(),
+			Fields: r.fields(),
 			Add: func(ctx context.Context, settings reconcile.Settings) error {
 				return r.addExpansion(ctx, s, newStore(s), settings)
 			},
@@ -213,8 +224,12 @@ func newStore(s *sidecar.Sidecar) resize.Store {
 func (r *Resizer) addExpansion(
 	ctx context.Context, s *sidecar.Sidecar, store resize.Store, settings reconcile.Settings,
 ) error {
+	here, err := r.here(ctx, s)
+	if err != nil {
+		return err
+	}
 	return resize.New(resize.Config{
-		Settings: settings, Store: store, CSI: s.Conn.Controller(), Calls: s.Config.Locks,
+		Settings: settings, Here: here, Store: store, CSI: s.Conn.Controller(), Calls: s.Config.Locks,
 		Driver: resizing.Driver{
 			Name: s.Driver.Name, Controller: s.Driver.Controller[csi.ControllerServiceCapability_RPC_EXPAND_VOLUME],
 		},
@@ -236,8 +251,12 @@ func (r *Resizer) addModifier(
 	if r.ExtraMetadata {
 		metadata = resize.WithNames
 	}
+	here, err := r.here(ctx, s)
+	if err != nil {
+		return err
+	}
 	return resize.NewAttributes(resize.AttributesConfig{
-		Settings: settings, Store: store, CSI: s.Conn.Controller(), Calls: s.Config.Locks,
+		Settings: settings, Here: here, Store: store, CSI: s.Conn.Controller(), Calls: s.Config.Locks,
 		Driver: resizing.AttributesDriver{
 			Name: s.Driver.Name, Modifies: s.Driver.Controller[csi.ControllerServiceCapability_RPC_MODIFY_VOLUME],
 		},

@@ -1,6 +1,7 @@
 package resizer
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 // RZ-P1, RZ-P2, RZ-F1, RZ-F2: flags with one dash, the removed gate, and which timeout takes
 // precedence.
 func TestResizerFlags(t *testing.T) {
+	t.Setenv(envNodeName, "node")
 	for _, tc := range []struct {
 		args   []string
 		want   time.Duration
@@ -24,6 +26,8 @@ func TestResizerFlags(t *testing.T) {
 		{[]string{"--resize-timeout=1m", "--timeout=30s"}, 30 * time.Second, false},
 		{[]string{"--csiTimeout=30s", "--logtostderr"}, 10 * time.Second, false},
 		{[]string{"--workers=0"}, 0, true},
+		{[]string{"--node-deployment"}, 10 * time.Second, false},
+		{[]string{"--node-deployment", "--leader-election"}, 0, true},
 	} {
 		r := New()
 		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -35,5 +39,15 @@ func TestResizerFlags(t *testing.T) {
 		if (err != nil) != tc.failed || err == nil && r.callTimeout(r.ResizeTimeout) != tc.want {
 			t.Errorf("%v: %v, time-out %s, want %s", tc.args, err, r.callTimeout(r.ResizeTimeout), tc.want)
 		}
+	}
+}
+
+// An instance for one node needs the name of its node.
+func TestNodeNameIsNeeded(t *testing.T) {
+	t.Setenv(envNodeName, "")
+	r := New()
+	r.NodeDeployment = true
+	if err := r.Validate(); err == nil || !strings.Contains(err.Error(), envNodeName) {
+		t.Errorf("without NODE_NAME: %v", err)
 	}
 }
