@@ -52,7 +52,7 @@ type Driver struct {
 
 	Logging *logsapi.LoggingConfiguration
 
-	listened func(httpAddress string) // for tests that let the system choose a port
+	Listened func(address string) // receives the address that HTTP is served at; may be nil
 }
 
 // loopfileSettings are the flags of one backend.

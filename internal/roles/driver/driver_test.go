@@ -145,7 +145,7 @@ func TestTheDriverNeedsNoSidecar(t *testing.T) {
 	d := New()
 	d.Log = logr.Discard().WithSink(mute{})
 	d.Endpoint, d.StateDir, d.Backend = "unix://"+filepath.Join(dir, "csi.sock"), filepath.Join(dir, "state"), BackendDirectory
-	d.RegistrationDir, d.HTTPEndpoint, d.listened = filepath.Join(dir, "reg"), "127.0.0.1:0", func(a string) { address <- a }
+	d.RegistrationDir, d.HTTPEndpoint, d.Listened = filepath.Join(dir, "reg"), "127.0.0.1:0", func(a string) { address <- a }
 	if err := d.Validate(); err != nil {
 		t.Fatal(err)
 	}

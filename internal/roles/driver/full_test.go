@@ -59,7 +59,7 @@ func runRole(t *testing.T, dir, kind string, check func(base string)) {
 	d := New()
 	d.Log = logr.Discard().WithSink(mute{})
 	d.Endpoint, d.StateDir, d.Backend = "unix://"+filepath.Join(dir, "csi.sock"), filepath.Join(dir, "state"), kind
-	d.RegistrationDir, d.HTTPEndpoint, d.listened = filepath.Join(dir, "reg"), "127.0.0.1:0", func(a string) { address <- a }
+	d.RegistrationDir, d.HTTPEndpoint, d.Listened = filepath.Join(dir, "reg"), "127.0.0.1:0", func(a string) { address <- a }
 	if err := d.Validate(); err != nil {
 		t.Fatal(err)
 	}

@@ -146,7 +146,7 @@ func (d *Driver) newWeb(plugin *driver.Driver, registry prometheus.Gatherer) (*w
 	if err != nil {
 		return nil, errors.Join(err, own.Close())
 	}
-	w := &web{address: d.HTTPEndpoint, own: own, listened: d.listened}
+	w := &web{address: d.HTTPEndpoint, own: own, listened: d.Listened}
 	w.HTTPServer = process.NewHTTPServer(process.HTTPConfig{
 		Address: d.HTTPEndpoint, MetricsPath: d.MetricsPath, Metrics: registry, Pprof: d.Pprof,
 		Secure: secure,

@@ -35,6 +35,8 @@ func (h *upRun) startDriver(ctx context.Context) error {
 	if h.hasSeveralNodes() { // all of them are on this machine
 		d.Topology, d.AttachNodes = []string{"false"}, nil
 	}
+	d.HTTPEndpoint = h.targets.endpoint("")
+	d.Listened = func(address string) { h.targets.note("driver", address) }
 	d.Notice = func(text string) { h.screen.say("  %s", text) }
 	if err := d.Validate(); err != nil {
 		return fmt.Errorf("driver: %w", err)
@@ -165,6 +167,7 @@ func (h *upRun) startConfigured(
 	c.Version, c.Log, c.API = h.Version, logr.FromContextOrDiscard(ctx).WithName(name), api
 	c.CSIAddress, c.Election.Namespace, c.Locks, c.SayAfter = endpoint, process.SystemNamespace, &h.locks, h.SayAfter
 	c.Spans, c.Tracing = h.spans, h.tracing
+	c.HTTPEndpoint, c.Listened = h.targets.endpoint(c.HTTPEndpoint), h.targets.listened(name)
 	return h.startRole(ctx, name, &c.Started, run)
 }
 
@@ -194,6 +197,7 @@ func (h *upRun) startNodes(ctx context.Context, endpoint string) error {
 	n := node.New()
 	n.Version, n.Log, n.API = h.Version, logr.FromContextOrDiscard(ctx).WithName("node"), api
 	n.Pods, n.Spans, n.Tracing = node.PodsReport, h.spans, h.tracing
+	n.HTTPEndpoint, n.Listened = h.targets.endpoint(""), h.targets.listened("node")
 	n.Workers = uint(max(2, workersOfNodes/len(served))) //nolint:gosec // from 2 to workersOfNodes
 	for _, one := range served {
 		n.Several = append(n.Several, node.Place{

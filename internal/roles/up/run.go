@@ -47,6 +47,7 @@ type upRun struct {
 	parts       []*process.Part      // in the order of their start
 	spans       *telemetry.Spans     // what the roles did last
 	tracing     *tracing.Tracing     // of all roles; nil without a collector
+	targets     targets              // of the metrics
 	locks       csirpc.VolumeLocks   // of the volumes, shared by the roles that call the driver
 	degraded    bool                 // the provisioner has ended, as its journal cannot be read
 }
@@ -79,9 +80,15 @@ func (h *upRun) run(ctx context.Context) (err error) {
 	var sent func()
 	h.tracing, sent = process.StartTracing(ctx, "up", h.Version, process.TraceSettings{})
 	defer sent()
+	if err := h.targets.open(h.dir, h.HTTPEndpoint); err != nil {
+		return err
+	}
 	defer func() { err = errors.Join(err, h.stop(ctx)) }()
 	if err := h.start(ctx, lock); err != nil {
 		return err
+	}
+	if err := h.targets.err(); err != nil {
+		h.screen.say("  %s is not complete: %v", targetsName, err)
 	}
 	h.welcome()
 	err = h.stay(ctx)
