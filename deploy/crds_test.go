@@ -20,6 +20,15 @@ func TestCustomResourcesArePinned(t *testing.T) {
 	if module, err := os.ReadFile(filepath.Join("..", "tools", "crds", "go.mod")); err != nil || !strings.Contains(string(module), pin) {
 		t.Errorf("tools/crds/go.mod does not pin %s (%v)", pin, err)
 	}
+	chart := "version: " + strings.TrimPrefix(strings.TrimSpace(shipped["version"]), "v")
+	for file, want := range map[string]string{
+		filepath.Join("chart", "charts", "snapshot-crds", "Chart.yaml"): chart + "\n",
+		filepath.Join("chart", "Chart.yaml"):                            "name: snapshot-crds, " + chart + ",",
+	} {
+		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s: no %q (%v)", file, want, err)
+		}
+	}
 	built := filepath.Join("..", "bin", "crds")
 	if _, err := os.Stat(built); err != nil {
 		t.Skip("the files are not compared: tools/crds.sh bin has not been run")

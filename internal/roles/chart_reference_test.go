@@ -36,6 +36,17 @@ func TestReferenceChart(t *testing.T) {
 		}
 		comparePage(t, filepath.Join(chartFolder, "files", name), string(text))
 	}
+	crds, err := filepath.Glob(filepath.Join("..", "..", "deploy", "crds", "*.yaml"))
+	if err != nil || len(crds) == 0 {
+		t.Fatal(crds, err)
+	}
+	for _, file := range crds {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		comparePage(t, filepath.Join(chartFolder, "charts", "snapshot-crds", "crds", filepath.Base(file)), string(text))
+	}
 	policy, err := deploy.Policy.ReadFile("policy/annotations.yaml")
 	if err != nil {
 		t.Fatal(err)

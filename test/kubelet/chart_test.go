@@ -23,6 +23,7 @@ func (r *rig) values() string {
 	return fmt.Sprintf(`
 image: {tag: %s, pullPolicy: Never, onNodes: true}
 hostNetwork: true
+test: {enabled: false}
 apiServer: {host: %q, port: %q}
 controllers: {enabled: true, replicas: 1, port: %d}
 snapshotController: {enabled: true, replicas: 1, port: %d}
@@ -89,9 +90,15 @@ func TestChartOnAKubelet(t *testing.T) {
 // claim creates a claim of 320Mi, from a snapshot where one is named.
 func (r *rig) claim(name string, from *string) *corev1.PersistentVolumeClaim {
 	r.t.Helper()
+	return r.claimOf(name, "320Mi", from)
+}
+
+// claimOf creates a claim of a size.
+func (r *rig) claimOf(name, size string, from *string) *corev1.PersistentVolumeClaim {
+	r.t.Helper()
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PersistentVolumeClaimSpec{
 		StorageClassName: new("fast"), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("320Mi")}},
+		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}},
 	}}
 	if from != nil {
 		claim.Spec.DataSource = &corev1.TypedLocalObjectReference{APIGroup: new("snapshot.storage.k8s.io"), Kind: "VolumeSnapshot", Name: *from}

@@ -137,6 +137,23 @@ func (r *rig) expand(claim *corev1.PersistentVolumeClaim, size string) {
 	})
 }
 
+// modify waits until the volume of a claim has a VolumeAttributesClass.
+func (r *rig) modify(claim *corev1.PersistentVolumeClaim, class string) {
+	r.t.Helper()
+	must(r.t, r.Get(r.t.Context(), client.ObjectKeyFromObject(claim), claim))
+	claim.Spec.VolumeAttributesClassName = &class
+	must(r.t, r.Update(r.t.Context(), claim))
+	r.eventually(func(ctx context.Context) error {
+		if err := r.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
+			return err
+		}
+		if has := claim.Status.CurrentVolumeAttributesClassName; has == nil || *has != class {
+			return fmt.Errorf("the claim has %v: %+v\n%s", has, claim.Status.ModifyVolumeStatus, r.story(ctx, nil))
+		}
+		return nil
+	})
+}
+
 // startSecondNode makes the second node and starts its agent, which uses the driver of the first.
 func (r *rig) startSecondNode() (stop func()) {
 	r.t.Helper()

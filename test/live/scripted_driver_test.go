@@ -24,6 +24,7 @@ type scriptedDriver struct {
 	name         string
 	capabilities []csi.ControllerServiceCapability_RPC_Type
 	topology     bool   // volumes are reachable in parts of the cluster only
+	key          string // of its topology; empty for that of placeOf
 	node         string // the id and the topology in the answer of NodeGetInfo; empty for no answer
 	expand       func(*csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error)
 	publish      func(*csi.ControllerPublishVolumeRequest) (*csi.ControllerPublishVolumeResponse, error)
@@ -96,7 +97,11 @@ func (d *scriptedDriver) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (
 	if d.node == "" {
 		return nil, status.Error(codes.Unimplemented, "no node")
 	}
-	return &csi.NodeGetInfoResponse{NodeId: d.node, AccessibleTopology: placeOf(d.node)}, nil
+	place := placeOf(d.node)
+	if d.key != "" {
+		place = &csi.Topology{Segments: map[string]string{d.key: d.node}}
+	}
+	return &csi.NodeGetInfoResponse{NodeId: d.node, AccessibleTopology: place}, nil
 }
 
 // placeOf returns the topology of the volumes of a node.

@@ -46,13 +46,12 @@ func valueSets(t *testing.T) map[string]common.Values {
 
 // TestGoldens renders each set of values.
 func TestGoldens(t *testing.T) {
-	c := load(t)
 	sets := valueSets(t)
-	if len(sets) < 6 {
+	if len(sets) < 8 {
 		t.Errorf("%d sets of values", len(sets))
 	}
 	for name, values := range sets {
-		got, err := render(c, values)
+		got, err := render(load(t), values)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -98,16 +97,25 @@ func parse(t *testing.T, text string) common.Values {
 	return values
 }
 
-// With the driver there is a StorageClass, which expands where the resizer runs, and with the snapshotter a
-// VolumeSnapshotClass. Neither is the default one unless the values say so.
+// With the driver there is a StorageClass, the default one, which expands where the resizer runs, and with
+// the snapshotter a VolumeSnapshotClass. The values can say otherwise.
 func TestClasses(t *testing.T) {
+	const isDefault = "storageclass.kubernetes.io/is-default-class: \"true\""
 	for text, want := range map[string]struct{ has, lacks string }{
-		"driver: {enabled: true}":                                             {"volumeBindingMode: WaitForFirstConsumer\nallowVolumeExpansion: false", "VolumeSnapshotClass"},
-		"driver: {enabled: true, resizer: true, singleNode: true}":            {"allowVolumeExpansion: true", "is-default-class: \"true\""},
-		"driver: {enabled: true, snapshotter: true}":                          {"kind: VolumeSnapshotClass", "is-default-class: \"true\""},
-		"driver: {enabled: true, storageClasses: [{name: a, default: true}]}": {"storageclass.kubernetes.io/is-default-class: \"true\"", "name: purser\n  labels"},
-		"driver: {enabled: true, storageClasses: []}":                         {"kind: DaemonSet", "StorageClass\n"},
-		"controllers: {enabled: true}":                                        {"kind: Deployment", "StorageClass\n"},
+		"driver: {enabled: true}":                                    {isDefault, "VolumeSnapshotClass"},
+		"driver: {enabled: true, timeoutSeconds: 60}":                {"volumeBindingMode: WaitForFirstConsumer\nallowVolumeExpansion: true", "--leader-election"},
+		"driver: {enabled: true, backend: directory}":                {"allowVolumeExpansion: false", "csi-resizer"},
+		"driver: {enabled: true, resizer: false}":                    {"allowVolumeExpansion: false", "csi-resizer"},
+		"driver: {enabled: true, snapshotter: true}":                 {"kind: VolumeSnapshotClass", "CustomResourceDefinition"},
+		"driver: {enabled: true, storageClasses: [{name: a}]}":       {"name: a\n", isDefault},
+		"driver: {enabled: true, storageClasses: []}":                {"kind: DaemonSet", "StorageClass\n"},
+		"controllers: {enabled: true}":                               {"kind: Deployment", "StorageClass\n"},
+		"{controllers: {enabled: true}, rbac: {create: false}}":      {"kind: ServiceAccount", "kind: ClusterRole"},
+		"{snapshotCRDs: {enabled: true}}":                            {"kind: CustomResourceDefinition", "kind: Deployment"},
+		"{driver: {enabled: true, singleNode: true}}":                {"--leader-election", "ValidatingAdmissionPolicyBinding\nmetadata:\n  name: purser-node"},
+		"{driver: {enabled: true, nodePolicy: {enabled: false}}}":    {"--node-deployment", "purser-node"},
+		"{driver: {enabled: true, nodeSelector: {a: b}}}":            {"name: purser-node", "resources:\n    - nodes\n"},
+		"{controllers: {enabled: true}, podLabels: {team: storage}}": {"team: storage", "kind: DaemonSet"},
 	} {
 		got, err := render(load(t), parse(t, text))
 		if err != nil || !strings.Contains(got.Objects, want.has) || strings.Contains(got.Objects, want.lacks) {
@@ -119,12 +127,15 @@ func TestClasses(t *testing.T) {
 // The values for what other components of a cluster look for reach the objects.
 func TestSurroundings(t *testing.T) {
 	for text, wants := range map[string][]string{
-		"{controllers: {enabled: true}, metrics: {dashboard: {enabled: true}}}": {`grafana_dashboard: "1"`, "purser.json: |-"},
-		"{driver: {enabled: true}, extraEnv: [{name: A, value: b}]}":            {"- name: A\n              value: b"},
-		"{driver: {enabled: true}, serviceAccount: {annotations: {a: b}}}":      {"annotations:\n    a: b"},
-		"{driver: {enabled: true, updateStrategy: {type: OnDelete}}}":           {"type: OnDelete"},
-		"{driver: {enabled: true, sidecarResources: {limits: {memory: 7Mi}}}}":  {"memory: 7Mi"},
-		"{controllers: {enabled: true}, networkPolicy: {enabled: true}}":        {"kind: NetworkPolicy", "policyTypes: [Ingress]"},
+		"{controllers: {enabled: true}, metrics: {dashboard: {enabled: true}}}":                {`grafana_dashboard: "1"`, "purser.json: |-"},
+		"{driver: {enabled: true}, extraEnv: [{name: A, value: b}]}":                           {"- name: A\n              value: b"},
+		"{driver: {enabled: true}, serviceAccount: {annotations: {a: b}}}":                     {"annotations:\n    a: b"},
+		"{driver: {enabled: true, updateStrategy: {type: OnDelete}}}":                          {"type: OnDelete"},
+		"{driver: {enabled: true, sidecarResources: {limits: {memory: 7Mi}}}}":                 {"memory: 7Mi"},
+		"{driver: {enabled: true, sidecars: {resizer: {resources: {limits: {memory: 9Mi}}}}}}": {"memory: 9Mi", "memory: 256Mi"},
+		"{controllers: {enabled: true}, serviceAccount: {name: a}}":                            {"serviceAccountName: a-controllers", "name: a-controllers\n  namespace"},
+		"{driver: {enabled: true}, probes: {liveness: {periodSeconds: 77}}}":                   {"periodSeconds: 77"},
+		"{controllers: {enabled: true}, networkPolicy: {enabled: true}}":                       {"kind: NetworkPolicy", "policyTypes: [Ingress]"},
 	} {
 		got, err := render(load(t), parse(t, text))
 		for _, want := range wants {
@@ -138,19 +149,21 @@ func TestSurroundings(t *testing.T) {
 // A value that the chart does not know, or that cannot be, is refused with words that say which.
 func TestRefusals(t *testing.T) {
 	for text, words := range map[string]string{
-		"controllers: {enable: true}":                                                                  "enable",
-		"sidecars: {enabled: true, role: both}":                                                        "role",
-		"driver: {enabled: true, backend: ceph}":                                                       "backend",
-		"{controllers: {enabled: true}, sidecars: {enabled: true, role: plane}}":                       "runs the controllers itself",
-		"driver: {enabled: true, resizer: true}":                                                       "driver.singleNode=true",
-		"driver: {enabled: true, attacher: true}":                                                      "driver.singleNode=true",
-		"controllers: {port: 0}":                                                                       "port",
-		"sidecars: {timeoutSeconds: 1m}":                                                               "timeoutSeconds",
-		"image: {pullPolicy: Sometimes}":                                                               "pullPolicy",
-		"{controllers: {enabled: true}, image: {registry: ''}}":                                        "set image.registry=REGISTRY,image.tag=TAG",
-		"driver: {enabled: true, storageClasses: [{parameters: {a: b}}]}":                              "name",
-		"driver: {enabled: true, storageClasses: [{name: a, reclaim: Delete}]}":                        "reclaim",
-		"driver: {enabled: true, volumeAttributesClasses: [{name: a, parameters: {discard: 'true'}}]}": "driver.resizer=true",
+		"controllers: {enable: true}":                                                                                  "enable",
+		"sidecars: {enabled: true, role: both}":                                                                        "role",
+		"driver: {enabled: true, backend: ceph}":                                                                       "backend",
+		"{controllers: {enabled: true}, sidecars: {enabled: true, role: plane}}":                                       "runs the controllers itself",
+		"driver: {enabled: true, extraArgs: ['--topology=zone=a']}":                                                    "driver.nodePolicy.enabled=false",
+		"driver: {enabled: true, name: CSI.Purser}":                                                                    "name",
+		"driver: {enabled: true, attacher: true}":                                                                      "driver.singleNode=true",
+		"driver: {enabled: true, backend: directory, snapshotter: true}":                                               "takes no snapshots",
+		"controllers: {port: 0}":                                                                                       "port",
+		"sidecars: {timeoutSeconds: 1m}":                                                                               "timeoutSeconds",
+		"image: {pullPolicy: Sometimes}":                                                                               "pullPolicy",
+		"{controllers: {enabled: true}, image: {registry: ''}}":                                                        "set image.registry=REGISTRY,image.tag=TAG",
+		"driver: {enabled: true, storageClasses: [{parameters: {a: b}}]}":                                              "name",
+		"driver: {enabled: true, storageClasses: [{name: a, reclaim: Delete}]}":                                        "reclaim",
+		"driver: {enabled: true, resizer: false, volumeAttributesClasses: [{name: a, parameters: {discard: 'true'}}]}": "driver.resizer=true",
 	} {
 		if _, err := render(load(t), parse(t, text)); err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("%s: %v", text, err)
@@ -183,6 +196,52 @@ func TestChartNotes(t *testing.T) {
 	} {
 		if got, err := render(load(t), parse(t, text)); err != nil || !strings.Contains(got.Notes, words) {
 			t.Errorf("%s: %q, %v", text, got.Notes, err)
+		}
+	}
+}
+
+// VALUES.md is made of values.schema.json and values.yaml, and each value has a description.
+func TestValuesPage(t *testing.T) {
+	c := load(t)
+	want, err := valuesPage(c.Schema, c.Values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := filepath.Join(folder, "VALUES.md")
+	if *update {
+		if err := os.WriteFile(page, []byte(want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if got, err := os.ReadFile(page); err != nil || string(got) != want {
+		t.Errorf("VALUES.md is out of date; run 'make generate': %v", err)
+	}
+}
+
+// A value without a description is named.
+func TestValuesNeedDescriptions(t *testing.T) {
+	_, err := valuesPage([]byte(`{"properties": {"a": {"description": "A.", "properties": {"b": {}}}}}`), nil)
+	if err == nil || !strings.Contains(err.Error(), "a.b: needs a description") {
+		t.Error(err)
+	}
+}
+
+// Each default is one that the schema knows, so no value is left out of the table.
+func TestDefaultsAreInTheSchema(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(folder, "VALUES.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range load(t).Values {
+		if group, is := value.(map[string]any); is {
+			for below := range group {
+				if !strings.Contains(string(page), "| `"+name+"."+below) {
+					t.Errorf("VALUES.md has no %s.%s", name, below)
+				}
+			}
+		} else if !strings.Contains(string(page), "| `"+name+"` |") {
+			t.Errorf("VALUES.md has no %s", name)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/common/util"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
+	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 	"helm.sh/helm/v4/pkg/engine"
 )
 
@@ -27,7 +28,9 @@ type manifests struct {
 	Notes   string
 }
 
-// render checks the values against the schema of the chart and returns its manifests.
+// render checks the values against the schema of the chart and returns its manifests, with the custom
+// resources of the charts in it first, as an installation creates them. It removes from the chart what
+// the values switch off.
 func render(c *chart.Chart, values map[string]any) (m manifests, err error) {
 	version, err := common.ParseKubeVersion(kubernetes)
 	if err != nil {
@@ -35,6 +38,9 @@ func render(c *chart.Chart, values map[string]any) (m manifests, err error) {
 	}
 	cluster := common.DefaultCapabilities.Copy()
 	cluster.KubeVersion = *version
+	if err := chartutil.ProcessDependencies(c, values); err != nil {
+		return m, err
+	}
 	all, err := util.ToRenderValues(c, values, release, cluster)
 	if err != nil {
 		return m, err
@@ -44,6 +50,9 @@ func render(c *chart.Chart, values map[string]any) (m manifests, err error) {
 		return m, err
 	}
 	var b strings.Builder
+	for _, crd := range c.CRDObjects() {
+		fmt.Fprintf(&b, "---\n# Source: %s\n%s\n", crd.Filename, strings.Trim(string(crd.File.Data), "-\n"))
+	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		text := files[name]
 		switch {

@@ -45,7 +45,7 @@ annotations:
 
 {{/* What the pods of all roles have: .root, .part, .values with what is the role's own, .driver for a pod with the driver. */}}
 {{- define "purser.pod" -}}
-serviceAccountName: {{ include "purser.fullname" .root }}-{{ .part }}
+serviceAccountName: {{ include "purser.accountName" . }}
 {{- if .driver }}
 # The driver does not talk to the API server. The containers that do mount the token.
 automountServiceAccountToken: false
@@ -69,6 +69,20 @@ tolerations:
 affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- with .values.initContainers }}
+initContainers:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* Whether csi-resizer runs beside the driver of Purser; else empty. Volumes that are folders have no size, and it would end at once. */}}
+{{- define "purser.resizes" -}}
+{{- if and .resizer (ne .backend "directory") }}true{{ end -}}
+{{- end -}}
+
+{{/* The name of the account of .part. */}}
+{{- define "purser.accountName" -}}
+{{ default (include "purser.fullname" .root) .root.Values.serviceAccount.name }}-{{ .part }}
 {{- end -}}
 
 {{/* The token of the account, as the kubelet mounts it, for the containers beside the driver. */}}
@@ -107,7 +121,10 @@ capabilities: {drop: [ALL]}
 seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 
-{{/* One container: .root, .name, .role, .kind (of the image), .port, .args, and .user or .privileged. Mounts come behind it. */}}
+{{/*
+One container: .root, .values with what is the role's own, .name, .role, .kind (of the image), .port, .args, and .user or .privileged.
+Mounts come behind it.
+*/}}
 {{- define "purser.container" -}}
 name: {{ .name }}
 image: {{ include "purser.image" . | quote }}
@@ -137,7 +154,7 @@ env:
   - {name: KUBERNETES_SERVICE_PORT, value: {{ default 443 .port | toString | quote }}}
   {{- end }}
   {{- end }}
-  {{- with .root.Values.extraEnv }}
+  {{- with concat .root.Values.extraEnv (default list .values.extraEnv) }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
 ports:
@@ -145,13 +162,14 @@ ports:
 # A standby is alive and ready; a process that waits for its driver is alive.
 livenessProbe:
   httpGet: {path: /livez, port: {{ default "http" .portName }}{{ if .root.Values.metrics.secure }}, scheme: HTTPS{{ end }}}
-  periodSeconds: 10
-  timeoutSeconds: 5
-  failureThreshold: 6
+  {{- with .root.Values.probes.liveness }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 readinessProbe:
   httpGet: {path: /readyz, port: {{ default "http" .portName }}{{ if .root.Values.metrics.secure }}, scheme: HTTPS{{ end }}}
-  periodSeconds: 5
-  timeoutSeconds: 5
+  {{- with .root.Values.probes.readiness }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 securityContext:
   {{- if .privileged }}
   privileged: true
@@ -185,10 +203,12 @@ Account and permissions of a pod: .root, .part, .roles, and .more rules. The rul
 {{- $access := dict "apiGroups" (list "authorization.k8s.io") "resources" (list "subjectaccessreviews") "verbs" (list "create") -}}
 {{- $cluster = concat $cluster (list $tokens $access) -}}
 {{- end -}}
+{{- if .node }}{{ $cluster = include "purser.nodeRules" (dict "rules" $cluster) | fromYamlArray }}{{ end -}}
+{{- if .root.Values.serviceAccount.create -}}
 apiVersion: v1
 kind: ServiceAccount
 metadata:
-  name: {{ $name }}
+  name: {{ include "purser.accountName" . }}
   namespace: {{ .root.Release.Namespace }}
   labels:
     {{- include "purser.labels" . | nindent 4 }}
@@ -196,9 +216,8 @@ metadata:
   annotations:
     {{- toYaml . | nindent 4 }}
   {{- end }}
-{{- if not .roles }}
-automountServiceAccountToken: false
-{{- else }}
+{{- end }}
+{{- if and .roles .root.Values.rbac.create }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -241,6 +260,25 @@ rules:
 {{- end }}
 {{- end -}}
 
+{{/*
+The rules for the whole cluster of sidecars that serve one node: none about nodes, pods and attachments, which only sidecars of the whole
+cluster read.
+*/}}
+{{- define "purser.nodeRules" -}}
+{{- $kept := list -}}
+{{- range .rules -}}
+{{- if not (has (first .resources) (list "nodes" "csinodes" "pods" "volumeattachments")) }}{{ $kept = append $kept . }}{{ end -}}
+{{- end -}}
+{{- toYaml $kept -}}
+{{- end -}}
+
+{{/* The annotations of an object of `helm test`, by its weight. A test that fails leaves them, for its log. */}}
+{{- define "purser.hook" -}}
+helm.sh/hook: test
+helm.sh/hook-weight: {{ . | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end -}}
+
 {{/* Binds the account of .part to the role .kind .name. */}}
 {{- define "purser.binding" -}}
 apiVersion: rbac.authorization.k8s.io/v1
@@ -254,7 +292,7 @@ metadata:
     {{- include "purser.labels" . | nindent 4 }}
 subjects:
   - kind: ServiceAccount
-    name: {{ include "purser.fullname" .root }}-{{ .part }}
+    name: {{ include "purser.accountName" . }}
     namespace: {{ .root.Release.Namespace }}
 roleRef:
   apiGroup: rbac.authorization.k8s.io
