@@ -192,6 +192,10 @@ compat: cluster-tools build ## play the same scenarios to the stock controllers 
 	@tools/build.sh $(BIN) upstream-csi-attacher upstream-csi-resizer upstream-csi-snapshotter upstream-snapshot-controller
 	@COMPAT=whole $(GO) test ./test/compat/... -count=1 -v -timeout 30m
 
+.PHONY: test-alerts
+test-alerts: cluster-tools build ## cause what each alert is about on a real cluster, and see it fire in Prometheus' own engine (minutes)
+	@cd tools/monitoring && ALERTS=whole $(GO) test . -run '^TestAlertsAreSeen$$' -count=1 -v -timeout 20m
+
 .PHONY: test-rollback
 test-rollback: cluster-tools ## replace each sidecar by upstream's and back, during a call (the first time builds upstream's, minutes)
 	@tools/build.sh $(BIN) upstream-csi-provisioner upstream-csi-attacher upstream-csi-resizer upstream-csi-snapshotter
@@ -224,7 +228,7 @@ lint: ## check style and rules
 .PHONY: generate
 generate: ## regenerate the reference, the reasons and the chart's files
 	@$(GO) test ./internal/roles -run '^TestReference' -count=1 -update
-	@cd tools/chart && $(GO) test . -run '^TestGoldens$$' -count=1 -update
+	@cd tools/chart && $(GO) test . -run '^(TestGoldens|TestValuesPage)$$' -count=1 -update
 	@$(GO) test ./test/explain -run '^TestRunbooks$$' -count=1 -update
 
 .PHONY: rows
