@@ -74,6 +74,13 @@ const (
 	ReuseAny      = "any"       // for any matching claim
 )
 
+// Ours, of the commands for the time after the first day.
+const (
+	LabelCheck = "purser/check" // on all objects of a check of a class: its name
+	// GrowSecretType is the type of the Secret that has a StatefulSet while it is replaced.
+	GrowSecretType = "purser/grow"
+)
+
 // Parameters that refer to secrets, in pairs of a name and a namespace.
 const (
 	ParameterSecretName                       = ParameterPrefix + "secret-name"
