@@ -1,12 +1,14 @@
 package driver
 
 import (
+	"context"
+
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
-// Pool returns how to measure the filesystem of a backend for the metrics; nil for a backend without
-// one.
+// Pool returns how to measure the filesystem of a backend for the metrics; nil for a backend
+// without one.
 func Pool(b backend.Backend) func() (telemetry.PoolState, error) {
 	reserved, ok := b.(backend.Reserved)
 	if !ok {
@@ -24,5 +26,22 @@ func Pool(b backend.Backend) func() (telemetry.PoolState, error) {
 			s.Promised, s.Promisable, err = promiser.Promised()
 		}
 		return s, err
+	}
+}
+
+// Volumes returns how to measure the space that each volume of a backend takes; nil for a backend
+// that does not know.
+func Volumes(b backend.Backend) func() (map[string]int64, error) {
+	reader, ok := b.(backend.SpaceReader)
+	if !ok {
+		return nil
+	}
+	return func() (map[string]int64, error) {
+		found, err := reader.Space(context.Background())
+		all := make(map[string]int64, len(found))
+		for id, bytes := range found {
+			all[id.String()] = bytes
+		}
+		return all, err
 	}
 }

@@ -116,6 +116,7 @@ func Ours() []Metric {
 		MetricRegistered,
 		MetricPoolSize, MetricPoolFree, MetricPoolFreeInodes,
 		MetricPoolReserve, MetricPoolPromised, MetricPoolPromisable,
+		MetricVolumeAllocated,
 		MetricCapacityOldest,
 		MetricCapacityFailing,
 		MetricAttachWait, MetricDetachesWaiting, MetricOldestDetach, MetricAttachConflicts,

@@ -76,6 +76,9 @@ func (d *Driver) plugin(registry prometheus.Registerer) (*driver.Driver, error) 
 	if look := driver.Pool(settings.Backend); look != nil {
 		telemetry.NewPool(registry, look)
 	}
+	if look := driver.Volumes(settings.Backend); look != nil {
+		telemetry.NewVolumes(registry, settings.Name, look)
+	}
 	plugin, err := driver.New(settings)
 	if err != nil {
 		return nil, err

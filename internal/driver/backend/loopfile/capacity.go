@@ -51,6 +51,21 @@ func (b *Backend) Promised() (bytes, left int64, err error) {
 	return b.promises.Total(), b.promises.Left(disk, b.config.OverCommit), nil
 }
 
+// Space implements backend.SpaceReader.
+func (b *Backend) Space(ctx context.Context) (map[backend.ID]int64, error) {
+	ids, err := b.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[backend.ID]int64, len(ids))
+	for _, id := range ids {
+		if space, err := image.Measure(filepath.Join(b.volumeEntry(id), imageFile)); err == nil {
+			all[id] = space.Allocated
+		}
+	}
+	return all, nil
+}
+
 // LeastSize implements backend.Sized.
 func (b *Backend) LeastSize(capabilities []backend.Capability) (int64, error) {
 	t, err := filesystemOf(capabilities)
