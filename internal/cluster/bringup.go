@@ -45,6 +45,7 @@ func (c *Cluster) bringUpServer(ctx context.Context, probe *probe) error {
 			return err
 		}
 	}
+	c.plan.cfg.Waiting("etcd and API server")
 	// Among much else it waits for the built-in roles.
 	if err := probe.wait(ctx, "/readyz", c.crew.done); err != nil {
 		return err
@@ -62,6 +63,7 @@ func (c *Cluster) bringUpClients(ctx context.Context, probe *probe) error {
 			return err
 		}
 	}
+	c.plan.cfg.Waiting("default namespace")
 	if err := probe.wait(ctx, "/api/v1/namespaces/default", c.crew.done); err != nil {
 		return err
 	}
@@ -69,6 +71,7 @@ func (c *Cluster) bringUpClients(ctx context.Context, probe *probe) error {
 	if !c.plan.cfg.Components.Has(ControllerManager) {
 		return nil
 	}
+	c.plan.cfg.Waiting("default service account, by kube-controller-manager")
 	if err := probe.wait(ctx, "/api/v1/namespaces/default/serviceaccounts/default", c.crew.done); err != nil {
 		return err
 	}

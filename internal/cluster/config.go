@@ -30,6 +30,9 @@ type Config struct {
 	// Progress is called from the goroutine of Start, once per finished step; nil means silence.
 	Progress func(Step)
 
+	// Waiting is called likewise, with what Start waits for from now on; nil means silence.
+	Waiting func(what string)
+
 	// ExtraArgs are appended to a component's own; for most flags the last one counts.
 	ExtraArgs map[Component][]string
 }
@@ -63,6 +66,9 @@ func (cfg Config) normalize() (Config, error) {
 	}
 	if cfg.Progress == nil {
 		cfg.Progress = func(Step) {}
+	}
+	if cfg.Waiting == nil {
+		cfg.Waiting = func(string) {}
 	}
 	return cfg, nil
 }

@@ -60,6 +60,7 @@ func (c *Cluster) Install(ctx context.Context, files ...string) error {
 	}
 	defer probe.close()
 	began := time.Now()
+	c.plan.cfg.Waiting("custom resources")
 	ctx, cancel := context.WithTimeout(ctx, startBound)
 	defer cancel()
 	var served []string

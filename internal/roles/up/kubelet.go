@@ -65,6 +65,7 @@ func (h *upRun) startKubelet(ctx context.Context, endpoint string) error {
 	if err := os.MkdirAll(filepath.Dir(server.Path()), 0o750); err != nil {
 		return fmt.Errorf("--kubelet: %w", err)
 	}
+	h.waiting("kubelet and containerd")
 	runtime, err := h.startRuntime(ctx)
 	if err != nil {
 		return err

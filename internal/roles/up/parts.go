@@ -49,6 +49,7 @@ func (h *upRun) startDriver(ctx context.Context) error {
 // wait is bounded.
 func (h *upRun) meetDriver(ctx context.Context, endpoint string) (bootstrap.Place, error) {
 	began := time.Now()
+	h.waiting("the driver at " + endpoint)
 	conn, err := csirpc.Dial(csirpc.Config{Endpoint: endpoint, Timeout: 3 * time.Second})
 	if err != nil {
 		return bootstrap.Place{}, err
@@ -237,6 +238,7 @@ func (h *upRun) startRole(
 	ctx context.Context, name string, onStarted *func(), run func(context.Context) error,
 ) error {
 	began := time.Now()
+	h.waiting(name)
 	started := make(chan struct{})
 	*onStarted = func() { close(started) }
 	part := process.StartPart(ctx, name, run)

@@ -84,7 +84,7 @@ func (h *upRun) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.stop(ctx)) }()
-	if err := h.start(ctx, lock); err != nil {
+	if err := h.startOnScreen(ctx, lock); err != nil {
 		return err
 	}
 	if err := h.targets.err(); err != nil {
@@ -137,6 +137,15 @@ func (h *upRun) logToFile(ctx context.Context) (context.Context, func(), error) 
 
 func (h *upRun) logFile() string { return filepath.Join(h.dir, "logs", "purser.log") }
 
+// startOnScreen starts the parts, and shows what the start waits for.
+func (h *upRun) startOnScreen(ctx context.Context, lock *cluster.Lock) error {
+	ticking, stop := context.WithCancel(ctx)
+	defer stop()
+	defer h.screen.end()
+	go h.screen.tick(ticking)
+	return h.start(ctx, lock)
+}
+
 // start starts the parts in the order of their dependencies.
 func (h *upRun) start(ctx context.Context, lock *cluster.Lock) error {
 	h.screen.say("Starting a development cluster in %s", h.dir)
@@ -166,6 +175,7 @@ func (h *upRun) start(ctx context.Context, lock *cluster.Lock) error {
 			cluster.APIServer: {fmt.Sprintf("--feature-gates=%s=true", provisioner.GateCrossNamespaceSource)},
 		},
 		Progress: func(s cluster.Step) { h.screen.step(s.Name, s.Took) },
+		Waiting:  h.waiting,
 	}); err != nil {
 		return err
 	}
@@ -226,8 +236,12 @@ func (h *upRun) stockControllers() []string {
 	return all
 }
 
+// waiting says what the start waits for.
+func (h *upRun) waiting(what string) { h.screen.waiting(what, time.Now()) }
+
 func (h *upRun) createObjects(ctx context.Context, where bootstrap.Place) error {
 	began := time.Now()
+	h.waiting(h.describeNodes() + ", roles, StorageClass")
 	for _, create := range []func() error{
 		func() error { return errors.Join(h.bootstrap.ApplyRoles(ctx), h.bootstrap.ApplyDevelopment(ctx)) },
 		func() error { return h.registerNodes(ctx, where) },
@@ -331,7 +345,7 @@ const stopTime = 30 * time.Second
 // it needs.
 func (h *upRun) stop(ctx context.Context) error {
 	began := time.Now()
-	h.screen.clear()
+	h.screen.end()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
 	var errs []error
