@@ -49,6 +49,16 @@ type kind struct {
 	usedBy []explain.Kind
 }
 
+// VersionOf returns the version in which objects of a kind are read.
+func VersionOf(name explain.Kind) schema.GroupVersionKind {
+	for _, k := range kinds {
+		if k.name == name {
+			return k.resource.GroupVersion().WithKind(string(name))
+		}
+	}
+	return schema.GroupVersionKind{Kind: string(name)}
+}
+
 // isNeeded reports whether objects of the kind are read for an explanation of objects of the asked kinds.
 func (k kind) isNeeded(asked []explain.Kind) bool {
 	return len(asked) == 0 || k.usedBy == nil ||

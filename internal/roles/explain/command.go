@@ -16,6 +16,7 @@ import (
 	rules "github.com/purser-csi/purser/internal/explain/rules"
 	"github.com/purser-csi/purser/internal/life"
 	"github.com/purser-csi/purser/internal/printable"
+	"github.com/purser-csi/purser/internal/roles/cli"
 )
 
 // Streams are where the commands read and write.
@@ -59,6 +60,13 @@ func cannotTell(err error) error {
 		return err
 	}
 	return ExitError{Code: exitUnknown, Err: err}
+}
+
+// setExitCodes documents the codes of a command that does what it is for, or cannot.
+func setExitCodes(c *cobra.Command, done string) {
+	cli.SetExitCodes(c, cli.ExitCode{Number: 0, Means: done}, cli.ExitCode{
+		Number: exitUnknown, Means: "the source cannot be read, has no such object, or the command line is wrong",
+	})
 }
 
 // The exit codes of explain.
@@ -130,8 +138,7 @@ replicaset, job: each pod and claim that it is short of), a class or a driver
 volumeattributesclass, csidriver: what uses it, and what is stuck because of
 it), lease (what holds it) or secret (what names it; values are never read). Of
 an object that is not stuck it prints the last change that the API server
-refused. It only reads. Exit codes: 0 not stuck, 1 stuck, 2 unknown; of several
-objects, the highest.`,
+refused. It only reads.`,
 		Example: `  # why is this claim Pending?
   purser explain pvc/data -n shop
 
@@ -160,6 +167,11 @@ objects, the highest.`,
 	c.Flags().BoolVar(
 		&o.all, "all", false, "without an object: explain every cause, not only the first few of the table",
 	)
+	o.completeFlags(c, "text", "json", "yaml")
+	cli.SetExitCodes(c, cli.ExitCode{Number: 0, Means: "not stuck"}, cli.ExitCode{Number: exitStuck, Means: "stuck"},
+		cli.ExitCode{
+			Number: exitUnknown, Means: "unknown, or the command line is wrong; of several objects, the highest",
+		})
 	return c
 }
 
@@ -216,7 +228,7 @@ func (o *explainOptions) selected(args []string) (labels.Selector, error) {
 	case len(args) > 0 && o.allNamespaces:
 		return nil, errors.New("--all-namespaces: a name is in one namespace; leave out KIND/NAME, or give -n")
 	case o.allNamespaces:
-		o.namespace = ""
+		o.Namespace = ""
 	}
 	return selector, nil
 }
@@ -227,9 +239,9 @@ func (o *explainOptions) answerFrom(
 ) (Answer, error) {
 	answer := Answer{Schema: schemaExplain, Time: cluster.Now.UTC(), named: len(args) > 0}
 	if !answer.named {
-		answer.Reports = selected(cluster, cluster.Stuck(o.namespace), selector)
+		answer.Reports = selected(cluster, cluster.Stuck(o.Namespace), selector)
 		answer.Groups = rules.GroupByCause(answer.Reports)
-		answer.Refused = selectedWishes(cluster, cluster.RefusedWishes(o.namespace), selector)
+		answer.Refused = selectedWishes(cluster, cluster.RefusedWishes(o.Namespace), selector)
 		answer.Unread, answer.Unknown = cluster.UnreadTexts(), cluster.CannotTell()
 		return answer, nil
 	}

@@ -64,6 +64,8 @@ it, make it from a dump with --hide-names.`,
 	)
 	c.Flags().StringArrayVar(&o.endpoints, "role-endpoint", nil, "`url` of the HTTP endpoint of a role of Purser with "+
 		"--purser-life, such as http://127.0.0.1:8080, that is no pod; may be given several times")
+	o.completeFlags(c)
+	setExitCodes(c, "written")
 	return c
 }
 
@@ -93,7 +95,7 @@ func (o *dumpOptions) run(ctx context.Context) error {
 			return
 		}
 		ns := object.GetNamespace()
-		isIn := o.namespace == "" || ns == "" || ns == o.namespace || inventory.TellsOfAll(object)
+		isIn := o.Namespace == "" || ns == "" || ns == o.Namespace || inventory.TellsOfAll(object)
 		if isIn && !inventory.IsOldRevision(object) {
 			items = append(items, item)
 		}

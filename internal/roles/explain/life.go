@@ -27,9 +27,9 @@ func newLife(streams Streams) *cobra.Command {
 		Short: "Show what happened to a volume, and what took how long",
 		Long: `Prints the life of a volume as phases (created to mounted, in use, deleted to
 gone, each pod, expansion and snapshot), and for each what was done or waited
-for, by whom and how long. A record of purser record has the time of each change
-and the reason of each wait; a cluster or a dump only the times that objects
-name. KIND is pvc, pv, pod, volumesnapshot or volumeattachment.`,
+for, by whom and how long. A record of purser record has the time of each
+change and the reason of each wait; a cluster or a dump only the times that
+objects name. KIND is pvc, pv, pod, volumesnapshot or volumeattachment.`,
 		Example: `  purser life pvc/data -n shop
   purser life --from record.jsonl.gz pvc/data -n shop
   purser life --from record.jsonl.gz pvc/data -o perfetto > trace.json`,
@@ -42,6 +42,8 @@ name. KIND is pvc, pv, pod, volumesnapshot or volumeattachment.`,
 	c.Flags().StringVarP(
 		&o.output, "output", "o", "text", "`format`: text, json, yaml, or perfetto for ui.perfetto.dev",
 	)
+	o.completeFlags(c, "text", "json", "yaml", "perfetto")
+	setExitCodes(c, "printed")
 	return c
 }
 

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/purser-csi/purser/internal/explain/inventory"
 	core "github.com/purser-csi/purser/internal/explain/rules"
+	"github.com/purser-csi/purser/internal/roles/clusterflags"
 )
 
 // shownKinds are the words for the kinds that completion and errors name.
@@ -97,23 +98,46 @@ func (s *source) complete(c *cobra.Command, args []string, typed string) ([]stri
 		}
 		return kinds, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 	}
-	const patience = 3 * time.Second
-	ctx, stop := context.WithTimeout(c.Context(), patience)
-	defer stop()
+	ref, err := parseRef([]string{kindText, "any"}, "")
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	names, err := s.namesOf(c.Context(), ref.Kind, strings.TrimPrefix(typed, prefix))
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	for i := range names {
+		names[i] = prefix + names[i]
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// namesOf returns the names of objects of a kind that begin with a prefix, in the namespace of the
+// flags or of the context. Of an API server it reads no other kind.
+func (s *source) namesOf(ctx context.Context, kind core.Kind, prefix string) (names []string, err error) {
+	if len(s.from) == 0 {
+		return s.ListNames(ctx, inventory.VersionOf(kind), prefix)
+	}
 	s.notes = nil // the line that is typed stays as it is
 	cluster, namespace, err := s.read(ctx)
 	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
+		return nil, err
 	}
-	ref, err := parseRef([]string{kindText, "any"}, namespace)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
+	if !kind.IsNamespaced() {
+		namespace = ""
 	}
-	var names []string
 	for _, o := range cluster.Objects() {
-		if o.Ref.Kind == ref.Kind && o.Ref.Namespace == ref.Namespace && strings.HasPrefix(prefix+o.Ref.Name, typed) {
-			names = append(names, prefix+o.Ref.Name)
+		if o.Ref.Kind == kind && o.Ref.Namespace == namespace && strings.HasPrefix(o.Ref.Name, prefix) {
+			names = append(names, o.Ref.Name)
 		}
 	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return names, nil
+}
+
+// completeFlags registers the completion of the flags that select the source, and of the format.
+func (s *source) completeFlags(c *cobra.Command, formats ...string) {
+	s.CompleteFlags(c)
+	if len(formats) > 0 {
+		clusterflags.CompleteValues(c, "output", formats...)
+	}
 }

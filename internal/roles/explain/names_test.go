@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/purser-csi/purser/internal/roles/clusterflags"
 )
 
 // Several objects are answered in one call, and the exit code is the highest.
@@ -85,7 +87,7 @@ func TestCompletion(t *testing.T) {
 		{[]string{"pvc/c"}, "storagec", []string{"storageclass/"}},
 		{nil, "ship/", nil},
 	} {
-		s := &source{in: strings.NewReader(dump), from: []string{"-"}, namespace: "shop"}
+		s := &source{in: strings.NewReader(dump), from: []string{"-"}, Flags: clusterflags.Flags{Namespace: "shop"}}
 		c := &cobra.Command{}
 		c.SetContext(t.Context())
 		if got, _ := s.complete(c, tc.args, tc.typed); !slices.Equal(got, tc.want) {
@@ -121,7 +123,7 @@ func TestFlagsOfKubectl(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := (&source{kubeconfig: kubeconfig}).read(ctx); err == nil {
+	if _, _, err := (&source{Flags: clusterflags.Flags{Kubeconfig: kubeconfig}}).read(ctx); err == nil {
 		t.Error("a cancelled read is no error")
 	}
 }

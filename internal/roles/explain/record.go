@@ -149,6 +149,8 @@ FILE.old, and FILE begins again with all objects.`,
 		"`file` of a record to write with its names replaced as in a dump, the same name always by the same word, "+
 			"instead of recording")
 	c.Flags().DurationVar(&o.duration, "for", 0, "how long to record; 0 until it is interrupted")
+	o.completeFlags(c)
+	setExitCodes(c, "written until it was interrupted")
 	return c
 }
 

@@ -79,7 +79,7 @@ func (o *dumpOptions) ringsOfPods(pods []client.Object) (all []*ring) {
 		if port == "" {
 			continue
 		}
-		config, _, err := o.config()
+		config, _, err := o.Config("purser-explain")
 		if err != nil {
 			return nil
 		}

@@ -14,55 +14,31 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/explain/inventory"
 	core "github.com/purser-csi/purser/internal/explain/rules"
 	"github.com/purser-csi/purser/internal/life"
 	"github.com/purser-csi/purser/internal/record"
+	"github.com/purser-csi/purser/internal/roles/clusterflags"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
 // source says where the objects are read from. The flags are kubectl's, so that the commands work
 // as its plugin.
 type source struct {
-	kubeconfig, namespace string
-	overrides             clientcmd.ConfigOverrides
-	from                  []string
-	now, at               string
-	once                  map[string][]byte // texts of --from that can be read once: standard input, pipes
-	record                *record.Record    // that --from names; nil for a dump or a cluster
-	spans                 []telemetry.Span  // that the dumps of --from have
-	in                    io.Reader         // for --from -
-	notes                 io.Writer         // takes what of a record cannot be used; nil for nothing
-	api                   *rest.Config
+	clusterflags.Flags
+	from    []string
+	now, at string
+	once    map[string][]byte // texts of --from that can be read once: standard input, pipes
+	record  *record.Record    // that --from names; nil for a dump or a cluster
+	spans   []telemetry.Span  // that the dumps of --from have
+	in      io.Reader         // for --from -
+	notes   io.Writer         // takes what of a record cannot be used; nil for nothing
 }
 
 func (s *source) flags(f *pflag.FlagSet) {
-	f.StringVar(
-		&s.kubeconfig,
-		"kubeconfig",
-		"",
-		"`path` of a kubeconfig; without it KUBECONFIG, then ~/.kube/config, then that of the pod",
-	)
-	f.StringVar(&s.overrides.CurrentContext, "context", "", "`name` of the kubeconfig's context")
-	f.StringVar(&s.overrides.ClusterInfo.Server, "server", "", "`url` of the API server, in place of the kubeconfig's")
-	f.StringVar(&s.overrides.AuthInfo.Impersonate, "as", "", "`user` or service account to read as")
-	f.StringArrayVar(&s.overrides.AuthInfo.ImpersonateGroups, "as-group", nil,
-		"`group` to read as, with --as; may be given several times")
-	f.StringVar(
-		&s.overrides.Timeout, "request-timeout", "",
-		"`duration` of one request at most, such as 10s; without it no limit",
-	)
-	f.StringVarP(
-		&s.namespace,
-		"namespace",
-		"n",
-		"",
-		"`namespace` of the object, in place of that of the context; without an object, only what is in it",
-	)
+	s.Add(f, "`namespace` of the object, in place of that of the context; without an object, only what is in it")
 }
 
 func (s *source) dumpFlags(f *pflag.FlagSet) {
@@ -82,41 +58,20 @@ func (s *source) dumpFlags(f *pflag.FlagSet) {
 // of returns the source with another namespace, unless that is empty.
 func (s *source) of(namespace string) source {
 	other := *s
-	other.namespace = cmp.Or(namespace, s.namespace)
+	other.Namespace = cmp.Or(namespace, s.Namespace)
 	return other
 }
 
-// config returns how the API server is reached, and the namespace of the context.
-func (s *source) config() (*rest.Config, string, error) {
-	if s.api != nil {
-		return s.api, "default", nil
-	}
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = s.kubeconfig
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
-		rules,
-		&s.overrides,
-	)
-	config, err := loader.ClientConfig()
-	if err != nil {
-		return nil, "", fmt.Errorf("no cluster to read: %w; give --kubeconfig, or --from for a dump", err)
-	}
-	config.QPS, config.Burst = -1, -1 // some thirty requests in all
-	config.UserAgent = "purser-explain"
-	namespace, _, err := loader.Namespace()
-	return config, namespace, err
-}
-
 func (s *source) client() (client.WithWatch, string, error) {
-	config, namespace, err := s.config()
+	config, namespace, err := s.Config("purser-explain")
 	if err != nil {
-		return nil, "", err
+		return nil, "", fmt.Errorf("%w, or --from for a dump", err)
 	}
 	c, err := client.NewWithWatch(config, client.Options{Scheme: inventory.Scheme()})
 	if err != nil {
 		return nil, "", fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
-	return c, cmp.Or(s.namespace, namespace), nil
+	return c, cmp.Or(s.Namespace, namespace), nil
 }
 
 // read returns the cluster, and the namespace that objects without one are in. Of an API server it
@@ -128,7 +83,7 @@ func (s *source) read(ctx context.Context, asked ...core.Kind) (*core.Cluster, s
 		if err != nil {
 			return nil, "", err
 		}
-		return builder.Cluster(), cmp.Or(s.namespace, "default"), nil
+		return builder.Cluster(), cmp.Or(s.Namespace, "default"), nil
 	}
 	if s.now != "" || s.at != "" {
 		return nil, "", errors.New(

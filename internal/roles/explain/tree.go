@@ -30,6 +30,8 @@ the most important problem, in 80 columns.`,
 	s.flags(c.Flags())
 	s.dumpFlags(c.Flags())
 	c.Flags().StringVarP(&output, "output", "o", output, "`format`: text, json or yaml")
+	s.completeFlags(c, "text", "json", "yaml")
+	setExitCodes(c, "printed")
 	return c
 }
 
