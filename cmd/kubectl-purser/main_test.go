@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -11,14 +12,16 @@ import (
 	"time"
 )
 
-// The plugin has only the read-only commands, and its help says `kubectl purser`.
+// The plugin has only the commands for users and administrators, and its help says `kubectl purser`.
 func TestCommand(t *testing.T) {
 	root := command()
 	var names []string
 	for _, c := range root.Commands() {
 		names = append(names, c.Name())
 	}
-	if !slices.Equal(names, []string{"dump", "explain", "life", "mcp", "record", "tree", "version"}) {
+	if !slices.Equal(names, []string{
+		"check", "completion", "df", "dump", "explain", "grow", "life", "mcp", "orphans", "record", "tree", "unused", "version",
+	}) {
 		t.Errorf("commands %v", names)
 	}
 	var out strings.Builder
@@ -27,6 +30,16 @@ func TestCommand(t *testing.T) {
 	if err := root.Execute(); err != nil || !strings.Contains(out.String(), "kubectl purser explain [KIND/NAME ...]") ||
 		strings.Contains(out.String(), "  purser ") {
 		t.Errorf("%v: %s", err, out.String())
+	}
+	named := regexp.MustCompile(`\bpurser (explain|tree|life|dump|record|df|orphans|grow|check|unused)\b`)
+	for _, c := range command().Commands() {
+		out.Reset()
+		root = command()
+		root.SetOut(&out)
+		root.SetArgs([]string{c.Name(), "--help"})
+		if err := root.Execute(); err != nil || named.MatchString(strings.ReplaceAll(out.String(), "kubectl purser", "")) {
+			t.Errorf("help of %s names another program: %v\n%s", c.Name(), err, out.String())
+		}
 	}
 	root = command()
 	root.SetArgs([]string{"explain", "--from", "nothing-is-here"})

@@ -13,11 +13,13 @@ import (
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/controllers"
 	"github.com/purser-csi/purser/internal/roles/datasource"
+	"github.com/purser-csi/purser/internal/roles/daytwo"
 	"github.com/purser-csi/purser/internal/roles/driver"
 	"github.com/purser-csi/purser/internal/roles/explain"
 	"github.com/purser-csi/purser/internal/roles/livenessprobe"
 	"github.com/purser-csi/purser/internal/roles/node"
 	"github.com/purser-csi/purser/internal/roles/plane"
+	"github.com/purser-csi/purser/internal/roles/plugin"
 	"github.com/purser-csi/purser/internal/roles/provisioner"
 	"github.com/purser-csi/purser/internal/roles/registrar"
 	"github.com/purser-csi/purser/internal/roles/resizer"
@@ -53,6 +55,9 @@ func IsTold(err error) bool {
 
 // Execute runs the role of the command line until the role or ctx ends.
 func Execute(ctx context.Context, p cli.Program) error {
+	if args, isPlugin := plugin.Called(p.Name, p.Args); isPlugin {
+		return executePlugin(ctx, p, args)
+	}
 	root := newRoot(p)
 	if called := filepath.Base(p.Name); isRole(root, called) {
 		p.Args = append([]string{called}, p.Args...)
@@ -66,6 +71,18 @@ func Execute(ctx context.Context, p cli.Program) error {
 	root.SetOut(p.Out)
 	root.SetErr(p.Err)
 	return root.ExecuteContext(ctx)
+}
+
+// executePlugin runs this program as the plugin `kubectl purser`, by whose name it is called.
+func executePlugin(ctx context.Context, p cli.Program, args []string) error {
+	root := plugin.New(explain.Streams{In: os.Stdin, Out: p.Out, Err: p.Err}, p.Version)
+	root.SetArgs(args)
+	root.SetErr(p.Err)
+	err := root.ExecuteContext(ctx)
+	if code, isTold := plugin.ExitCode(err); !isTold {
+		return explain.ExitError{Code: code, Err: err}
+	}
+	return err
 }
 
 // withDoubleDashes accepts flags with one dash for roles whose upstream does, see [cli.SingleDash].
@@ -105,6 +122,7 @@ role is the first argument, or the name of the program.`,
 	root.AddGroup(
 		&cobra.Group{ID: cli.GroupTry, Title: "To try it:"},
 		&cobra.Group{ID: cli.GroupAsk, Title: "To ask why:"},
+		&cobra.Group{ID: cli.GroupKeep, Title: "To look after volumes:"},
 		&cobra.Group{ID: cli.GroupRun, Title: "To run in a cluster:"},
 	)
 	root.AddCommand(
@@ -126,16 +144,20 @@ role is the first argument, or the name of the program.`,
 	root.AddCommand(up.PauseCommand())
 	for _, c := range root.Commands() {
 		cli.CollectMistakes(c.Flags())
+		cli.SetRoleExitCodes(c)
 	}
 	// These take arguments, and end at the first mistake.
-	for _, c := range explain.New(explain.Streams{In: os.Stdin, Out: p.Out, Err: p.Err}) {
-		c.GroupID = cli.GroupAsk
-		root.AddCommand(c)
+	streams := explain.Streams{In: os.Stdin, Out: p.Out, Err: p.Err}
+	for group, commands := range map[string][]*cobra.Command{
+		cli.GroupAsk:  append(explain.New(streams), cli.VersionCommand(p.Version)),
+		cli.GroupKeep: daytwo.New(streams),
+		cli.GroupTry:  {cli.CompletionCommand()},
+	} {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
 	}
-	version := cli.VersionCommand(p.Version)
-	version.GroupID = cli.GroupAsk
-	root.AddCommand(version)
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetUsageTemplate(usage)
 	cobra.AddTemplateFunc("flagHelp", cli.FlagHelp)
 	root.SetFlagErrorFunc(cli.FlagError)

@@ -39,9 +39,10 @@ func (e SyntaxError) Unwrap() error { return e.Err }
 
 // The groups of commands on the help page.
 const (
-	GroupTry = "try"
-	GroupAsk = "ask"
-	GroupRun = "run"
+	GroupTry  = "try"
+	GroupAsk  = "ask"
+	GroupKeep = "keep"
+	GroupRun  = "run"
 )
 
 // Role is what the commands have in common.

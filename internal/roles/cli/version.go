@@ -63,6 +63,7 @@ func VersionCommand(version string) *cobra.Command {
 		},
 	}
 	c.Flags().StringVarP(&output, "output", "o", "text", "`format` of the answer: text or json")
+	SetExitCodes(c, ExitCode{0, "printed"}, ExitCode{exitSyntax, "the command line is wrong"})
 	return c
 }
 

@@ -11,6 +11,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
+	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/explain"
 )
 
@@ -44,6 +45,9 @@ of the flags: a call chooses the object and the namespace, not the cluster.`,
 		},
 	}
 	tools.Flags(c.Flags())
+	tools.CompleteFlags(c)
+	cli.SetExitCodes(c, cli.ExitCode{Number: 0, Means: "the input has ended"},
+		cli.ExitCode{Number: 2, Means: "the protocol failed, or the command line is wrong"})
 	return c
 }
 
