@@ -59,13 +59,18 @@ func TestDayTwoUsage(t *testing.T) {
 	b.awaitBound(t, idle)
 	summary := fmt.Sprintf(`{"pods":[{"volume":[{"time":"2026-01-01T00:00:00Z","capacityBytes":100,"usedBytes":95,"availableBytes":5,
 		"inodes":10,"inodesUsed":1,"pvcRef":{"name":"data","namespace":%q}}]}]}`, b.name)
-	kubelet := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	kubelet := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/stats/summary" {
 			http.NotFound(w, r)
 			return
 		}
 		fmt.Fprint(w, summary)
 	}))
+	_ = kubelet.Listener.Close()
+	var err error
+	kubelet.Listener, err = net.Listen("tcp", net.JoinHostPort(ownAddress(t), "0"))
+	must(t, err)
+	kubelet.StartTLS()
 	defer kubelet.Close()
 	b.nodeAt(t, b.name, kubelet.Listener.Addr().String())
 	b.podOn(t, "user", b.name, "data")
@@ -75,7 +80,7 @@ func TestDayTwoUsage(t *testing.T) {
 		t.Errorf("%+v", r.Claims)
 	}
 	silent := "silent-" + b.name
-	b.nodeAt(t, silent, "127.0.0.1:1")
+	b.nodeAt(t, silent, net.JoinHostPort(ownAddress(t), "1"))
 	b.podOn(t, "other", silent, "idle")
 	r = answer[daytwo.UsageReport](t, b, daytwo.ExitUnknown, "df", "idle", "-n", b.name)
 	if len(r.Claims) != 1 || r.Silent[silent] == "" || !strings.Contains(r.Claims[0].Why, silent) {
@@ -88,6 +93,20 @@ func TestDayTwoUsage(t *testing.T) {
 	b.completes(t, []string{"explain", "-n", b.name, "pvc/i"}, "pvc/idle")
 	b.completes(t, []string{"explain", "-n", b.name[:len(b.name)-1]}, b.name)
 	b.completes(t, []string{"check", "purs"}, "purser")
+}
+
+// ownAddress returns an address of this machine to which the API server forwards requests: it refuses loopback.
+func ownAddress(t *testing.T) string {
+	t.Helper()
+	all, err := net.InterfaceAddrs()
+	must(t, err)
+	for _, one := range all {
+		if at, ok := one.(*net.IPNet); ok && at.IP.To4() != nil && at.IP.IsGlobalUnicast() {
+			return at.IP.String()
+		}
+	}
+	t.Skip("this machine has no address but loopback, to which the API server forwards nothing")
+	return ""
 }
 
 // completes fails unless the shell is offered a value for the last argument.

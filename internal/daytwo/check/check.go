@@ -57,7 +57,7 @@ func Plan(ctx context.Context, cfg Config) (rules.CheckPlan, error) {
 
 // DryRun returns the steps that would be taken, and whether the API server would take the claim.
 func DryRun(ctx context.Context, cfg Config, plan rules.CheckPlan) rules.CheckReport {
-	r := cfg.report()
+	r := cfg.Report()
 	r.DryRun = true
 	for _, step := range allSteps {
 		s := rules.CheckStep{Step: step, Outcome: rules.Planned}
@@ -79,7 +79,8 @@ var allSteps = []string{
 	rules.StepClone, rules.StepDelete,
 }
 
-func (cfg Config) report() rules.CheckReport {
+// Report returns the report before the first step.
+func (cfg Config) Report() rules.CheckReport {
 	return rules.CheckReport{
 		Schema: rules.SchemaCheck, Time: time.Now().UTC(), Class: cfg.Class.Name, Driver: cfg.Class.Provisioner,
 		Namespace: cfg.Namespace, Size: cfg.Size.String(), Name: cfg.Name,
@@ -99,7 +100,7 @@ type run struct {
 
 // Run takes all steps, and deletes everything also after a failure and when ctx ends.
 func Run(ctx context.Context, cfg Config, plan rules.CheckPlan) rules.CheckReport {
-	r := &run{Config: cfg, plan: plan, report: cfg.report(), failed: map[string]bool{}, volumes: map[string]bool{}}
+	r := &run{Config: cfg, plan: plan, report: cfg.Report(), failed: map[string]bool{}, volumes: map[string]bool{}}
 	r.step(ctx, rules.StepCreate, nil, r.create)
 	r.step(ctx, rules.StepMount, []string{rules.StepCreate}, r.mount)
 	r.step(ctx, rules.StepWrite, []string{rules.StepCreate, rules.StepMount}, r.write)

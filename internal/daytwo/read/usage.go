@@ -134,6 +134,8 @@ func ask(ctx context.Context, from rest.Interface, node string, timeout time.Dur
 		return rules.NodeAnswer{Err: fmt.Sprintf("no answer within %s", timeout)}
 	case apierrors.IsForbidden(err):
 		return rules.NodeAnswer{Err: "the permission to get nodes/proxy is missing"}
+	case strings.Contains(err.Error(), "no preferred addresses found"):
+		return rules.NodeAnswer{Err: "its Node has no address: no kubelet has registered there"}
 	}
 	return rules.NodeAnswer{Err: strings.TrimSpace(err.Error())}
 }

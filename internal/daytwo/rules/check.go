@@ -157,11 +157,21 @@ func (r CheckReport) ExitCode() int {
 
 // Print prints the report as one page.
 func (r CheckReport) Print(p *Page) {
-	p.Line(Plain, "StorageClass %s, driver %s, namespace %s, %s, %s", r.Class, r.Driver, r.Namespace, r.Size,
-		r.Time.Format("2006-01-02 15:04:05Z"))
+	r.PrintHead(p)
 	for _, s := range r.Steps {
 		s.Print(p)
 	}
+	r.PrintEnd(p)
+}
+
+// PrintHead prints the line above the steps.
+func (r CheckReport) PrintHead(p *Page) {
+	p.Line(Plain, "StorageClass %s, driver %s, namespace %s, %s, %s, %s", r.Class, r.Driver, r.Namespace, r.Size, r.Name,
+		r.Time.Format("2006-01-02 15:04:05Z"))
+}
+
+// PrintEnd prints the lines below the steps.
+func (r CheckReport) PrintEnd(p *Page) {
 	for _, text := range r.Left {
 		p.Line(Critical, "Left behind: %s", text)
 	}
@@ -191,5 +201,6 @@ func (s CheckStep) Print(p *Page) {
 	if s.Outcome == Passed || s.Outcome == Failed {
 		took = Took(time.Duration(s.Seconds * float64(time.Second)))
 	}
-	p.Line(level, "  %-7s  %7s  %-22s  %s", s.Outcome, took, s.Step, strings.ReplaceAll(s.Text, "\n", " "))
+	line := fmt.Sprintf("  %-7s  %7s  %-22s  %s", s.Outcome, took, s.Step, strings.ReplaceAll(s.Text, "\n", " "))
+	p.Line(level, "%s", strings.TrimRight(line, " "))
 }

@@ -1,6 +1,7 @@
 package daytwo
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 	"maps"
@@ -92,11 +93,6 @@ func (o *checkOptions) run(c *cobra.Command, args []string) error {
 	if err := t.Get(c.Context(), client.ObjectKey{Name: args[0]}, cfg.Class); err != nil {
 		return fmt.Errorf("storageclass/%s: %w", args[0], err)
 	}
-	cfg.Progress = func(s rules.CheckStep) {
-		page := &rules.Page{Colours: isColoured(o.Err)}
-		s.Print(page)
-		fmt.Fprint(o.Err, page)
-	}
 	plan, err := check.Plan(c.Context(), cfg)
 	if err != nil {
 		return err
@@ -104,8 +100,31 @@ func (o *checkOptions) run(c *cobra.Command, args []string) error {
 	if o.dryRun {
 		return o.print(check.DryRun(c.Context(), cfg, plan))
 	}
-	fmt.Fprintf(o.Err, "Checking StorageClass %s as %s; Ctrl-C deletes what was made.\n", cfg.Class.Name, cfg.Name)
-	return o.print(check.Run(c.Context(), cfg, plan))
+	return o.check(c.Context(), cfg, plan)
+}
+
+// check prints each step when it ends: as a part of the page, or beside the JSON.
+func (o *checkOptions) check(ctx context.Context, cfg check.Config, plan rules.CheckPlan) error {
+	out := o.Out
+	if o.output != "text" {
+		out = o.Err
+	}
+	show := func(print func(*rules.Page)) {
+		page := &rules.Page{Colours: isColoured(out)}
+		print(page)
+		fmt.Fprint(out, page)
+	}
+	show(cfg.Report().PrintHead)
+	cfg.Progress = func(s rules.CheckStep) { show(s.Print) }
+	report := check.Run(ctx, cfg, plan)
+	if o.output != "text" {
+		return o.print(report)
+	}
+	show(report.PrintEnd)
+	if code := report.ExitCode(); code != 0 {
+		return explain.ExitError{Code: code}
+	}
+	return nil
 }
 
 // nameLetters are enough that two checks at once have other names.
