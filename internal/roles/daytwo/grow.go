@@ -197,6 +197,9 @@ func (o *growOptions) grow(ctx context.Context, cfg grow.Config) error {
 		a.Resumed = false
 		return o.print(a)
 	}
+	for _, note := range plan.Notes {
+		cfg.Progress("note: %s", note)
+	}
 	if err := do(ctx, cfg, plan); err != nil {
 		a.Failed = err.Error()
 	}
