@@ -65,8 +65,9 @@ func TestKubelets(t *testing.T) {
 	for i := range claims {
 		builder.WithObjects(&claims[i], &pods[i])
 	}
+	reader := builder.Build()
 	in, err := Usage(t.Context(), UsageConfig{
-		Reader: builder.Build(), API: &rest.Config{Host: server.URL}, Namespace: "shop", Parallel: 3, Timeout: time.Second,
+		Reader: reader, API: &rest.Config{Host: server.URL}, Namespace: "shop", Parallel: 3, Timeout: time.Second,
 	}, time.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +88,7 @@ func TestKubelets(t *testing.T) {
 		t.Errorf("%d kubelets were asked at once", most.Load())
 	}
 	_, err = Usage(t.Context(), UsageConfig{
-		Reader: builder.Build(), API: &rest.Config{Host: server.URL}, Namespace: "shop", Claims: []string{"absent"}, Parallel: 1, Timeout: time.Second,
+		Reader: reader, API: &rest.Config{Host: server.URL}, Namespace: "shop", Claims: []string{"absent"}, Parallel: 1, Timeout: time.Second,
 	}, time.Now())
 	if err == nil || !strings.Contains(err.Error(), "pvc/absent: no such claim in namespace shop") {
 		t.Errorf("%v", err)
