@@ -166,8 +166,8 @@ func (r CheckReport) Print(p *Page) {
 
 // PrintHead prints the line above the steps.
 func (r CheckReport) PrintHead(p *Page) {
-	p.Line(Plain, "StorageClass %s, driver %s, namespace %s, %s, %s, %s", r.Class, r.Driver, r.Namespace, r.Size, r.Name,
-		r.Time.Format("2006-01-02 15:04:05Z"))
+	p.Line(Plain, "StorageClass %s, driver %s, namespace %s, %s, %s, %s", r.Class, r.Driver, r.Namespace, r.Size,
+		r.Name, r.Time.Format("2006-01-02 15:04:05Z"))
 }
 
 // PrintEnd prints the lines below the steps.

@@ -35,10 +35,11 @@ that name them; with --kubelet-dir, the mounts of this machine with pods and
 volumes. Each finding has the proof: what was looked for, where, and not found.
 It deletes nothing: it prints a command that an administrator may run.
 
-The socket of a driver is on its node: run it there, or in the pod of the driver
-or of its sidecars, whose image has the program.`,
+The socket of a driver is on its node: run it there with a kubeconfig, or in the
+driver's pod, whose image has the program and whose account sees a part of the
+objects.`,
 		Example: `  purser orphans
-  kubectl -n purser exec deploy/purser-csi-provisioner -- purser orphans --csi-address unix:///csi/csi.sock
+  purser orphans --csi-address unix:///var/lib/kubelet/plugins/csi.purser/csi.sock
   purser orphans --kubelet-dir /var/lib/kubelet`,
 		Args: cli.NoArguments,
 		RunE: run(o.run),
