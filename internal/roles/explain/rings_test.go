@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/purser-csi/purser/internal/roles/clusterflags"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
@@ -88,7 +89,7 @@ func TestRings(t *testing.T) {
 	gone.Close()
 	var notes strings.Builder
 	o := dumpOptions{
-		source:    source{notes: &notes, api: &rest.Config{Host: api.URL, BearerToken: "t"}},
+		source:    source{notes: &notes, Flags: clusterflags.Flags{API: &rest.Config{Host: api.URL, BearerToken: "t"}}},
 		endpoints: []string{hangs.URL, endless.URL, gone.URL, role.URL}, patience: 3 * time.Second, out: io.Discard,
 	}
 	began := time.Now()
