@@ -92,6 +92,11 @@ func TestDayTwoGrow(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "This was a dry run.") || !strings.Contains(out, "data-db-1") {
 		t.Fatalf("exit code %d\n%s%s", code, out, notes)
 	}
+	for _, line := range strings.Split(strings.TrimSpace(out), "\n")[1:] {
+		if strings.HasPrefix(line, "CLAIM") || strings.HasPrefix(line, "5. ") || strings.HasPrefix(line, "This was") {
+			isQuoted(t, line)
+		}
+	}
 	b.mustHave(t, before.UID, "4Mi")
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "q"}}
 	quota.Spec.Hard = corev1.ResourceList{corev1.ResourceRequestsStorage: resource.MustParse("10Mi")}

@@ -86,9 +86,12 @@ func TestDayTwoUsage(t *testing.T) {
 	if len(r.Claims) != 1 || r.Silent[silent] == "" || !strings.Contains(r.Claims[0].Why, silent) {
 		t.Errorf("%+v", r)
 	}
-	if out, _, _ := b.dayTwo(t, "df", "-n", b.name); !strings.Contains(out, "No answer from the kubelet of 1 node ("+silent+")") {
+	out, _, _ := b.dayTwo(t, "df", "-n", b.name)
+	if !strings.Contains(out, "No answer from the kubelet of 1 node ("+silent+")") {
 		t.Error(out)
 	}
+	head, _, _ := strings.Cut(out, "\n")
+	isQuoted(t, head)
 	b.completes(t, []string{"df", "-n", b.name, "d"}, "data")
 	b.completes(t, []string{"explain", "-n", b.name, "pvc/i"}, "pvc/idle")
 	b.completes(t, []string{"explain", "-n", b.name[:len(b.name)-1]}, b.name)
@@ -107,6 +110,20 @@ func ownAddress(t *testing.T) string {
 	}
 	t.Skip("this machine has no address but loopback, to which the API server forwards nothing")
 	return ""
+}
+
+// isQuoted fails unless docs/day-two.md has a line that a command prints, whatever its columns are.
+func isQuoted(t *testing.T, line string) {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(examples(t), "..", "docs", "day-two.md"))
+	must(t, err)
+	words := strings.Join(strings.Fields(line), " ")
+	for quoted := range strings.Lines(string(page)) {
+		if strings.Join(strings.Fields(quoted), " ") == words {
+			return
+		}
+	}
+	t.Errorf("docs/day-two.md does not have %q", line)
 }
 
 // completes fails unless the shell is offered a value for the last argument.
@@ -161,6 +178,9 @@ func TestDayTwoUnused(t *testing.T) {
 		}
 		return nil
 	})
+	out, _, _ := b.dayTwo(t, "unused", "-n", b.name, "--days", "0")
+	head, _, _ := strings.Cut(out, "\n")
+	isQuoted(t, head)
 	r := answer[daytwo.UnusedReport](t, b, 0, "unused", "-n", b.name, "--days", "1")
 	if len(r.Unused) != 0 || r.Recent != 1 {
 		t.Errorf("%+v", r)
