@@ -51,7 +51,9 @@ func (r someVolumes) List(ctx context.Context, into client.ObjectList, opts ...c
 // TrimForNode returns a cache transform that is rest for the PersistentVolumes for which has reports
 // true and for other kinds, and keeps only the metadata of the other volumes. [SomeVolumes] with [HasSource] leaves those out
 // afterwards.
-func TrimForNode(has func(*corev1.PersistentVolume) bool, rest toolscache.TransformFunc) toolscache.TransformFunc {
+func TrimForNode(
+	has func(*corev1.PersistentVolume) bool, rest toolscache.TransformFunc,
+) toolscache.TransformFunc {
 	return func(in any) (any, error) {
 		if pv, ok := in.(*corev1.PersistentVolume); ok && !has(pv) {
 			trimMeta(&pv.ObjectMeta)
