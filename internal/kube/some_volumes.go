@@ -49,8 +49,8 @@ func (r someVolumes) List(ctx context.Context, into client.ObjectList, opts ...c
 }
 
 // TrimForNode returns a cache transform that is rest for the PersistentVolumes for which has reports
-// true and for other kinds, and keeps only the metadata of the other volumes. [SomeVolumes] with [HasSource] leaves those out
-// afterwards.
+// true and for other kinds, and keeps only the metadata of the other volumes. [SomeVolumes] with
+// [HasSource] leaves those out afterwards.
 func TrimForNode(
 	has func(*corev1.PersistentVolume) bool, rest toolscache.TransformFunc,
 ) toolscache.TransformFunc {
