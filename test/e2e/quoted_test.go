@@ -41,7 +41,6 @@ var kubectls = map[string]string{
 	"kubectl create namespace purser-system":                                                 "kubectl create namespace purser-system --dry-run=client",
 	"kubectl apply -f deploy/rbac/controllers.yaml":                                          "kubectl apply -f deploy/rbac/controllers.yaml --dry-run=client",
 	"kubectl get pvc logbook":                                                                "kubectl get pvc logbook --ignore-not-found",
-	"kubectl get storageclass":                                                               "",
 	"kubectl annotate pv NAME purser/reuse=same-name":                                        "kubectl annotate pv VOLUME purser/reuse=same-name --dry-run=server",
 	"kubectl annotate pv NAME purser/reuse=new-namespace/new-name":                           "kubectl annotate pv VOLUME purser/reuse=new-namespace/new-name --dry-run=server",
 	"kubectl taint node NAME node.kubernetes.io/out-of-service=nodeshutdown:NoExecute":       "kubectl taint node purser node.kubernetes.io/out-of-service=nodeshutdown:NoExecute --dry-run=server",

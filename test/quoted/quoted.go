@@ -45,7 +45,8 @@ func (c Command) Args() []string { return c.Words()[len(strings.Fields(c.Program
 // programs are those whose calls are commands. What else begins a line of a block is something else,
 // such as a tree of folders.
 var programs = []string{
-	"purser", "bin/purser", "kubectl", "make", "helm", "crane", "cosign", "ctr", "go", "git", "tar", "sed", "apt-get", "sha256sum", "for", "cd", "curl",
+	"purser", "bin/purser", "kubectl", "make", "helm", "crane", "cosign", "ctr", "go", "git", "tar", "sed", "apt-get",
+	"sha256sum", "for", "cd", "curl",
 	"tools/crds.sh",
 }
 
@@ -159,7 +160,8 @@ var (
 // CheckMake returns an error unless the Makefile has the targets and variables of a call of make.
 func CheckMake(makefile string, args []string) error {
 	has := func(of *regexp.Regexp, name string) bool {
-		return slices.ContainsFunc(of.FindAllStringSubmatch(makefile, -1), func(m []string) bool { return slices.Contains(m[1:], name) })
+		all := of.FindAllStringSubmatch(makefile, -1)
+		return slices.ContainsFunc(all, func(m []string) bool { return slices.Contains(m[1:], name) })
 	}
 	for _, arg := range args {
 		name, _, isVariable := strings.Cut(arg, "=")

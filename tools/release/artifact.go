@@ -25,7 +25,9 @@ type blob struct {
 }
 
 // newArtifact returns an artifact, whose kind is the media type of its config.
-func newArtifact(configType types.MediaType, config any, annotations map[string]string, blobs ...blob) (v1.Image, error) {
+func newArtifact(
+	configType types.MediaType, config any, annotations map[string]string, blobs ...blob,
+) (v1.Image, error) {
 	text, err := json.Marshal(config)
 	if err != nil {
 		return nil, err

@@ -103,7 +103,9 @@ func (r *release) envelope(s statement) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := dsse.Envelope{PayloadType: payloadType, Payload: base64.StdEncoding.EncodeToString(body), Signatures: []dsse.Signature{}}
+	e := dsse.Envelope{
+		PayloadType: payloadType, Payload: base64.StdEncoding.EncodeToString(body), Signatures: []dsse.Signature{},
+	}
 	if r.signer != nil {
 		sig, err := r.signer.sign(dsse.PAE(payloadType, body))
 		if err != nil {

@@ -178,7 +178,8 @@ func (r *release) addChart(l layout.Path) (i item, err error) {
 		"org.opencontainers.image.source":   project,
 		"org.opencontainers.image.revision": r.commit,
 	}
-	return addArtifact(l, chartRepository+":"+tag, chartConfig, metadata, annotations, blob{content: content, media: chartContent})
+	archive := blob{content: content, media: chartContent}
+	return addArtifact(l, chartRepository+":"+tag, chartConfig, metadata, annotations, archive)
 }
 
 // addFiles adds the files of the release as one artifact, so that a registry alone has the release.

@@ -30,7 +30,8 @@ type signer struct {
 // generateKey writes a key pair as `cosign generate-key-pair` does: ECDSA on P-256, the private key
 // encrypted with the password.
 func generateKey(prefix, password string, out io.Writer) error {
-	private, public, err := cryptoutils.GeneratePEMEncodedECDSAKeyPair(elliptic.P256(), cryptoutils.StaticPasswordFunc([]byte(password)))
+	give := cryptoutils.StaticPasswordFunc([]byte(password))
+	private, public, err := cryptoutils.GeneratePEMEncodedECDSAKeyPair(elliptic.P256(), give)
 	if err != nil {
 		return err
 	}

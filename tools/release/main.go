@@ -51,7 +51,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	case "verify":
 		return verify(ctx, flags, args[1:], out)
 	case "serve":
-		address := flags.String("address", "127.0.0.1:0", "loopback address of the registry; its first line of output is the address")
+		address := flags.String("address", "127.0.0.1:0", "loopback address; the first line of output is the one in use")
 		if err := parse(flags, args[1:]); err != nil {
 			return err
 		}
@@ -76,6 +76,9 @@ func parse(flags *flag.FlagSet, args []string, needed ...string) error {
 	return nil
 }
 
+// byHand is the builder of a release that no workflow makes.
+const byHand = project + "/blob/main/docs/releasing.md#by-hand"
+
 // versions are semantic versions without build metadata: a tag of an image cannot have a plus sign.
 var versions = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
 
@@ -91,26 +94,27 @@ func assemble(flags *flag.FlagSet, args []string, out io.Writer) error {
 	flags.Int64Var(&created, "created", 0, "time in the archives, in seconds since 1970; that of the commit")
 	flags.StringVar(&r.commit, "commit", "", "commit that the inputs were built from")
 	flags.BoolVar(&dirty, "dirty", false, "the inputs were built from a tree with uncommitted changes")
-	flags.StringVar(&r.builder, "builder", project+"/blob/main/docs/releasing.md#by-hand", "identity of the builder in the provenance")
+	flags.StringVar(&r.builder, "builder", byHand, "identity of the builder in the provenance")
 	flags.StringVar(&r.binaries, "binaries", "", "folder with purser-amd64 and purser-arm64, the programs for Linux")
 	flags.StringVar(&r.images, "images", "", "folder with an OCI layout for each image, as tools/images writes it")
 	flags.StringVar(&r.chart, "chart", "", "archive of the Helm chart")
 	flags.StringVar(&r.plugin, "plugin", "", "folder with the archives of the plugin, as tools/krew writes it")
 	flags.StringVar(&r.license, "license", "LICENSE", "file with the license, which is in every archive")
-	flags.StringVar(&key, "key", "", "private key (PEM; cosign's, with its password in "+passwordVariable+"); without one nothing is signed")
+	flags.StringVar(&key, "key", "", "private key in PEM, also cosign's with its password in "+passwordVariable+"; empty: no signature")
 	flags.StringVar(&r.out, "out", "", "folder for the release; it must not exist, or be empty")
 	if err := parse(flags, args, "version", "commit", "binaries", "images", "chart", "plugin", "out"); err != nil {
 		return err
 	}
 	if !versions.MatchString(r.version) {
-		return fmt.Errorf("-version=%q: want a semantic version without build metadata, such as v1.2.3 or v1.2.3-rc.1", r.version)
+		return fmt.Errorf("-version=%q: want a semantic version without build metadata, such as v1.2.3", r.version)
 	}
 	if !commits.MatchString(r.commit) {
 		return fmt.Errorf("-commit=%q: want the full identifier of a commit (git rev-parse HEAD)", r.commit)
 	}
 	if dirty {
 		if !strings.Contains(r.version, "-") {
-			return fmt.Errorf("-version=%s: the tree has uncommitted changes; commit them, or give a pre-release such as %s-dev", r.version, r.version)
+			return fmt.Errorf("-version=%s: the tree has uncommitted changes; commit them, or give a pre-release such as %s-dev",
+				r.version, r.version)
 		}
 		r.dirty = true
 	}

@@ -64,8 +64,8 @@ func (r remoteStore) checkFree(ref name.Tag, e entry) error {
 		return fmt.Errorf("%s: %w", ref, err)
 	}
 	if head.Digest != e.digest {
-		return fmt.Errorf("%s is %s in the registry, and %s here: a release is not replaced; give another version, or delete the tag",
-			ref, head.Digest, e.digest)
+		return fmt.Errorf("%s is %s in the registry, and %s here: a release is not replaced; "+
+			"give another version, or delete the tag", ref, head.Digest, e.digest)
 	}
 	return nil
 }

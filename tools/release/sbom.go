@@ -116,7 +116,8 @@ func addPackage(d *spdx.Document, from common.ElementID, kind string, p *spdx.Pa
 	}}
 	d.Packages = append(d.Packages, p)
 	d.Relationships = append(d.Relationships, &spdx.Relationship{
-		RefA: common.MakeDocElementID("", string(from)), RefB: common.MakeDocElementID("", string(p.PackageSPDXIdentifier)),
+		RefA:         common.MakeDocElementID("", string(from)),
+		RefB:         common.MakeDocElementID("", string(p.PackageSPDXIdentifier)),
 		Relationship: kind,
 	})
 }
@@ -128,7 +129,8 @@ func readSBOM(text []byte) (*spdx.Document, error) {
 		return nil, err
 	}
 	if d.SPDXVersion != spdx.Version || len(d.Packages) == 0 {
-		return nil, fmt.Errorf("%s with %d packages; want %s with at least one", d.SPDXVersion, len(d.Packages), spdx.Version)
+		return nil, fmt.Errorf("%s with %d packages; want %s with one or more",
+			d.SPDXVersion, len(d.Packages), spdx.Version)
 	}
 	return &d, nil
 }

@@ -107,7 +107,8 @@ type remoteStore struct {
 
 func newRemote(ctx context.Context, path string, insecure bool) remoteStore {
 	return remoteStore{path, insecure, []remote.Option{
-		remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain), remote.WithUserAgent("purser-release"),
+		remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain),
+		remote.WithUserAgent("purser-release"),
 	}}
 }
 

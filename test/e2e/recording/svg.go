@@ -16,7 +16,8 @@ const (
 
 // styles are colours that can be read on the dark ground, by the parameters of SGR.
 var styles = map[string]string{
-	"1": "font-weight:bold", "2": "opacity:.7", "31": "fill:#ff8a80", "32": "fill:#8fd694", "33": "fill:#ffd479", "34": "fill:#82b1ff", "36": "fill:#80deea",
+	"1": "font-weight:bold", "2": "opacity:.7", "31": "fill:#ff8a80", "32": "fill:#8fd694", "33": "fill:#ffd479",
+	"34": "fill:#82b1ff", "36": "fill:#80deea",
 }
 
 // draw returns the picture. Each line is there from the start for a viewer that does not animate, or
@@ -24,9 +25,10 @@ var styles = map[string]string{
 func draw(lines []line) string {
 	var b strings.Builder
 	width, height := int(columns*charWidth)+2*margin, len(lines)*lineHeight+2*margin
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img" aria-labelledby="t">`+"\n",
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" `,
 		width, height, width, height)
-	b.WriteString("<title id=\"t\">A terminal in which purser up starts a cluster and purser explain says why a claim is stuck</title>\n")
+	b.WriteString("role=\"img\" aria-labelledby=\"t\">\n")
+	b.WriteString(`<title id="t">purser up starts a cluster, and purser explain says why a claim is stuck</title>` + "\n")
 	b.WriteString(`<style>
 text { font: 14px ui-monospace, Menlo, Consolas, monospace; fill: #e6e6e6; white-space: pre; }
 @media (prefers-reduced-motion: no-preference) { .l { animation: show .05s both; } }

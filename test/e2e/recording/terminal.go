@@ -74,7 +74,8 @@ func (t *terminal) start(ctx context.Context, text string) (*program, error) {
 		return nil, err
 	}
 	words := strings.Fields(text)
-	p := &program{command: exec.CommandContext(ctx, filepath.Join(t.bin, words[0]), words[1:]...), copied: make(chan struct{}), text: text}
+	p := &program{copied: make(chan struct{}), text: text}
+	p.command = exec.CommandContext(ctx, filepath.Join(t.bin, words[0]), words[1:]...)
 	p.command.Dir = home
 	p.command.Env = append(os.Environ(), "TERM=xterm-256color", "NO_COLOR=", "KUBEBUILDER_ASSETS="+t.bin,
 		"KUBECONFIG="+filepath.Join(home, ".purser", "kubeconfig"))
@@ -103,7 +104,8 @@ func (p *program) await(ctx context.Context, holds func() bool) error {
 	for {
 		select {
 		case <-p.copied:
-			if err := p.command.Wait(); err != nil && p.command.ProcessState.ExitCode() != 1 { // explain says "stuck" with 1
+			// explain says "stuck" with 1.
+			if err := p.command.Wait(); err != nil && p.command.ProcessState.ExitCode() != 1 {
 				return fmt.Errorf("%s: %w", p.text, err)
 			}
 			if holds != nil {
