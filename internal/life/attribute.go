@@ -66,6 +66,7 @@ func joined(intervals []Interval) (all []Interval) {
 // the second; nil if the source ends there.
 func (b *builder) explained(s span, from, to time.Time, ends *Mark) (all []Interval) {
 	first, last := b.stateAt(from), b.stateAt(to)
+	b.brief = to.Sub(from) < worthAsking
 	if ends != nil && ends.index >= 0 {
 		last = ends.index // the state before that change
 	}

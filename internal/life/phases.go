@@ -17,6 +17,7 @@ type builder struct {
 	volume  *volume
 	life    *Life
 	stateOf StateFunc // of the objects that explanations of the life look at; nil for a dump
+	brief   bool      // the interval in question is too short for more than the related objects
 	wide    int       // states with all objects that a scheduler looks at, of a large source
 }
 

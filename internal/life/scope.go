@@ -140,7 +140,7 @@ func (b *builder) narrowed(subject explain.Ref) StateFunc {
 	wide.wide = true
 	few, all := b.Narrow(near.has), StateFunc(nil)
 	return func(n int, now time.Time) *explain.Cluster {
-		if !b.isUnscheduled(n) {
+		if b.brief || !b.isUnscheduled(n) {
 			return few(n, now)
 		}
 		if all == nil {
