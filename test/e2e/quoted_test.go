@@ -22,6 +22,7 @@ import (
 // exist, and without effect on the tests beside this one. An empty row is run as it is quoted.
 var kubectls = map[string]string{
 	"kubectl get ... -o yaml":                      "kubectl get pvc -o yaml",
+	"kubectl apply --server-side -f deploy/crds":   "kubectl apply --server-side -f deploy/crds --dry-run=server --force-conflicts",
 	"kubectl apply -f deploy/crds":                 "kubectl apply -f deploy/crds --dry-run=server",
 	"kubectl apply -f examples/claim.yaml":         "kubectl apply -f examples/claim.yaml --dry-run=server",
 	"kubectl apply -f examples/pod.yaml":           "kubectl apply -f examples/pod.yaml --dry-run=server",
