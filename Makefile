@@ -302,6 +302,10 @@ bench-pod: kubelet-tools ## measure what a volume adds to the start of a pod on 
 	@tools/build.sh $(BIN) upstream-csi-provisioner upstream-csi-attacher
 	@$(GO) run ./test/bench pod $(BENCH)
 
+.PHONY: bench-ui
+bench-ui: build ## measure the pages of a cluster with 10,000 volumes: times, and memory of the server and of a browser
+	@$(GO) test ./test/ui -run '^$$' -bench TenThousand -benchtime 5x
+
 .PHONY: bench-resize
 bench-resize: cluster-tools build ## expand 200 claims at once, ours and upstream's csi-resizer in turn (minutes)
 	@tools/build.sh $(BIN) upstream-csi-resizer

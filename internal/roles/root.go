@@ -25,6 +25,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/resizer"
 	"github.com/purser-csi/purser/internal/roles/sidecars"
 	"github.com/purser-csi/purser/internal/roles/snapshotter"
+	"github.com/purser-csi/purser/internal/roles/ui"
 	"github.com/purser-csi/purser/internal/roles/up"
 )
 
@@ -149,7 +150,9 @@ role is the first argument, or the name of the program.`,
 	// These take arguments, and end at the first mistake.
 	streams := explain.Streams{In: os.Stdin, Out: p.Out, Err: p.Err}
 	for group, commands := range map[string][]*cobra.Command{
-		cli.GroupAsk:  append(explain.New(streams), cli.VersionCommand(p.Version)),
+		cli.GroupAsk: slices.Concat(
+			explain.New(streams), ui.New(streams), []*cobra.Command{cli.VersionCommand(p.Version)},
+		),
 		cli.GroupKeep: daytwo.New(streams),
 		cli.GroupTry:  {cli.CompletionCommand()},
 	} {

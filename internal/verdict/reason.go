@@ -49,6 +49,12 @@ func Advice(r Reason) string {
 	return strings.Join(strings.Fields(paragraphs[1]), " ")
 }
 
+// Meaning returns what a reason says, from docs/reasons.md.
+func Meaning(r Reason) string {
+	text, _, _ := strings.Cut(section(r), "\n\n")
+	return strings.Join(strings.Fields(text), " ")
+}
+
 // section returns the text of docs/reasons.md about a reason: a paragraph about its meaning, one of
 // advice if there is any, and one with its event.
 func section(r Reason) string {

@@ -75,7 +75,8 @@ func room(path string) string {
 // has the diagram.
 var mayImport = map[string][]string{
 	"cmd":       {"roles"},
-	"roles":     {"life", "record", "features", "reconcile", "handoff", "driver", "node", "cluster", "loopdev", "mount", "kube", "csirpc", "telemetry", "rules", "pure", "deploy"},
+	"roles":     {"ui", "life", "record", "features", "reconcile", "handoff", "driver", "node", "cluster", "loopdev", "mount", "kube", "csirpc", "telemetry", "rules", "pure", "deploy"},
+	"ui":        {"life", "features", "rules", "pure"},
 	"record":    {"life", "features", "telemetry", "rules", "pure"},
 	"life":      {"rules", "pure"},
 	"features":  {"reconcile", "handoff", "kube", "csirpc", "telemetry", "rules", "pure"},
@@ -93,7 +94,7 @@ var mayImport = map[string][]string{
 	"rules":     {"pure"},
 	"pure":      {"docs"},
 	"docs":      {},
-	"test":      {"life", "record", "roles", "features", "reconcile", "handoff", "driver", "node", "cluster", "loopdev", "mount", "kube", "csirpc", "telemetry", "rules", "pure", "deploy"},
+	"test":      {"ui", "life", "record", "roles", "features", "reconcile", "handoff", "driver", "node", "cluster", "loopdev", "mount", "kube", "csirpc", "telemetry", "rules", "pure", "deploy"},
 }
 
 func TestImportsPointDown(t *testing.T) {

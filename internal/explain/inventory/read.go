@@ -181,6 +181,14 @@ func (b *Builder) AddUnique(o client.Object) {
 	}
 }
 
+// KindOf returns the kind of an object; empty for one that explanations do not read.
+func KindOf(o client.Object) explain.Kind {
+	if k := kindOf(o); k != nil {
+		return k.name
+	}
+	return ""
+}
+
 // kindsByType are the kinds of the types that were seen: a record of a day has a cluster of many
 // times.
 var kindsByType sync.Map

@@ -58,7 +58,7 @@ func Follow(
 		informer := toolscache.NewSharedIndexInformer(listWatch{from, readable}, nil, 0, toolscache.Indexers{})
 		err = informer.SetWatchErrorHandlerWithContext(func(context.Context, *toolscache.Reflector, error) {})
 		handler, handlerErr := informer.AddEventHandler(w.handler(each))
-		if err = errors.Join(err, handlerErr); err != nil {
+		if err = errors.Join(err, handlerErr, informer.SetTransform(trim)); err != nil {
 			return nil, err
 		}
 		w.informers, synced = append(w.informers, informer), append(synced, informer.HasSynced, handler.HasSynced)

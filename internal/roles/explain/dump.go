@@ -79,7 +79,7 @@ func (o *dumpOptions) run(ctx context.Context) error {
 	if err != nil || problem != nil {
 		return fmt.Errorf("--max-size=%s: expected a size such as 50Mi", o.maxSize)
 	}
-	if err := validEndpoints(o.endpoints); err != nil {
+	if err := ValidEndpoints(o.endpoints); err != nil {
 		return err
 	}
 	var items []map[string]any

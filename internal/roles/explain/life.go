@@ -32,7 +32,8 @@ change and the reason of each wait; a cluster or a dump only the times that
 objects name. KIND is pvc, pv, pod, volumesnapshot or volumeattachment.`,
 		Example: `  purser life pvc/data -n shop
   purser life --from record.jsonl.gz pvc/data -n shop
-  purser life --from record.jsonl.gz pvc/data -o perfetto > trace.json`,
+  purser life --from record.jsonl.gz pvc/data -o perfetto > trace.json
+  purser life --from record.jsonl.gz pvc/data -o html > data.html`,
 		ValidArgsFunction: o.complete,
 		Args:              cobra.MinimumNArgs(1),
 		RunE:              func(c *cobra.Command, args []string) error { return cannotTell(o.run(c.Context(), args)) },
@@ -40,7 +41,8 @@ objects name. KIND is pvc, pv, pod, volumesnapshot or volumeattachment.`,
 	o.flags(c.Flags())
 	o.dumpFlags(c.Flags())
 	c.Flags().StringVarP(
-		&o.output, "output", "o", "text", "`format`: text, json, yaml, or perfetto for ui.perfetto.dev",
+		&o.output, "output", "o", "text",
+		"`format`: text, json, yaml, perfetto for ui.perfetto.dev, or html for a page in one file",
 	)
 	o.completeFlags(c, "text", "json", "yaml", "perfetto")
 	setExitCodes(c, "printed")
@@ -50,8 +52,10 @@ objects name. KIND is pvc, pv, pod, volumesnapshot or volumeattachment.`,
 func (o *lifeOptions) run(ctx context.Context, args []string) error {
 	switch o.output {
 	case "text", "json", "yaml", "perfetto":
+	case "html":
+		return o.page(ctx, args)
 	default:
-		return fmt.Errorf("--output=%s: expected text, json, yaml or perfetto", o.output)
+		return fmt.Errorf("--output=%s: expected text, json, yaml, perfetto or html", o.output)
 	}
 	history, namespace, err := o.history(ctx)
 	if err != nil {

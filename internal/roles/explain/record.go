@@ -169,7 +169,7 @@ func (o *recordOptions) run(ctx context.Context) error {
 	if o.hidden != "" {
 		return o.hide()
 	}
-	if err := validEndpoints(o.endpoints); err != nil {
+	if err := ValidEndpoints(o.endpoints); err != nil {
 		return err
 	}
 	from, namespace, err := o.client()
@@ -191,8 +191,8 @@ func (o *recordOptions) run(ctx context.Context) error {
 	return o.into(ctx, file, namespace, from)
 }
 
-// validEndpoints checks the addresses of roles.
-func validEndpoints(endpoints []string) error {
+// ValidEndpoints checks the addresses of roles.
+func ValidEndpoints(endpoints []string) error {
 	for _, endpoint := range endpoints {
 		if u, err := url.Parse(endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 			return fmt.Errorf("--role-endpoint=%s: expected an address such as http://127.0.0.1:8080", endpoint)

@@ -12,6 +12,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/daytwo"
 	"github.com/purser-csi/purser/internal/roles/explain"
+	"github.com/purser-csi/purser/internal/roles/ui"
 )
 
 const (
@@ -57,6 +58,7 @@ day: usage, orphans, growth, checks.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.AddCommand(explain.New(streams)...)
+	root.AddCommand(ui.New(streams)...)
 	root.AddCommand(daytwo.New(streams)...)
 	root.AddCommand(cli.VersionCommand(version), completion())
 	root.AddCommand(more...)

@@ -24,6 +24,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/controllers"
 	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/roles/provisioner"
+	"github.com/purser-csi/purser/internal/roles/ui"
 	"github.com/purser-csi/purser/internal/roles/up/bootstrap"
 	"github.com/purser-csi/purser/internal/shell"
 	"github.com/purser-csi/purser/internal/telemetry"
@@ -49,6 +50,7 @@ type upRun struct {
 	tracing     *tracing.Tracing     // of all roles; nil without a collector
 	targets     targets              // of the metrics
 	locks       csirpc.VolumeLocks   // of the volumes, shared by the roles that call the driver
+	pages       *ui.Embedded         // with --ui
 	degraded    bool                 // the provisioner has ended, as its journal cannot be read
 }
 
@@ -91,6 +93,9 @@ func (h *upRun) run(ctx context.Context) (err error) {
 		h.screen.say("  %s is not complete: %v", targetsName, err)
 	}
 	h.welcome()
+	if h.pages != nil {
+		h.pages.OpenBrowser(ctx, h.Out)
+	}
 	err = h.stay(ctx)
 	if err != nil {
 		reason, _, _ := strings.Cut(err.Error(), "\n")
@@ -203,7 +208,22 @@ func (h *upRun) start(ctx context.Context, lock *cluster.Lock) error {
 	if err := start(ctx, endpoint); err != nil {
 		return err
 	}
+	if err := h.startPages(ctx); err != nil {
+		return err
+	}
 	return h.copyKubeconfig()
+}
+
+// startPages serves the pages of the cluster, if they are asked for.
+func (h *upRun) startPages(ctx context.Context) (err error) {
+	if !h.UI {
+		return nil
+	}
+	if h.pages, err = ui.Embed(ctx, h.cluster.RESTConfig(), "purser up", h.spans); err != nil {
+		return err
+	}
+	h.parts = append(h.parts, process.StartPart(ctx, "ui", h.pages.Run))
+	return nil
 }
 
 // startRoles starts the roles for claims and volumes that the driver needs.
@@ -297,6 +317,9 @@ func (h *upRun) welcome() {
 	h.screen.say("  %s get storageclass,csidriver,csinode", kubectl)
 	h.screen.say("  %s apply -f examples/claim.yaml", kubectl)
 	h.screen.say("  %s describe pvc logbook", kubectl)
+	if h.pages != nil {
+		h.screen.say("\nIts pages are at %s", h.pages.Address)
+	}
 	if !h.WithKubelet {
 		h.screen.say(
 			"\nThere is no kubelet: volumes of pods are mounted and pods are reported ready, but their containers do " +

@@ -41,12 +41,15 @@ type Up struct {
 	Stock        bool // --stock-controllers
 	Attach       bool // --attach-required
 	WithKubelet  bool // --kubelet
+	UI           bool // --ui
 	Gates        roleGates
 
 	SayAfter time.Duration
 
 	Journal provisioner.JournalSettings // --purser-skip-unreadable-journal; the rest is as for csi-provisioner
 }
+
+const helpOfUI = "serve the pages of 'purser ui' on this machine, print their address and open it in a browser"
 
 const sayAfterFlag = "say-waits-after"
 
@@ -136,6 +139,7 @@ func (u *Up) AddFlags(f *pflag.FlagSet) {
 		f.BoolVar(&u.Audit, "audit", false,
 			"log every API request, by whom and for what, to logs/audit.log in the data folder")
 	})
+	cli.Grouped(f, "Pages", func(f *pflag.FlagSet) { f.BoolVar(&u.UI, "ui", false, helpOfUI) })
 	cli.Grouped(f, "Process", func(f *pflag.FlagSet) {
 		f.Var(&u.Gates, "feature-gates", "features of the roles to switch, as `NAME=BOOL`,...: "+newRoleGates().Known())
 	})

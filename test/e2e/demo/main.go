@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -18,6 +20,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/purser-csi/purser/test/e2e/life"
+	"github.com/purser-csi/purser/test/e2e/scrape"
 	"github.com/purser-csi/purser/test/e2e/stage"
 )
 
@@ -27,7 +30,7 @@ func run() int {
 	ctrllog.SetLogger(logr.Discard()) // the demo narrates what its clients do
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := perform(ctx)
+	report, err := perform(ctx)
 	switch {
 	case ctx.Err() != nil:
 		fmt.Fprintln(os.Stderr, "\ndemo: interrupted")
@@ -36,24 +39,49 @@ func run() int {
 		fmt.Fprintln(os.Stderr, "\ndemo:", err)
 		return 1
 	}
-	fmt.Println("\nEvery step happened. Now for yourself: bin/purser up")
+	fmt.Println("\nEvery step happened. Now for yourself: bin/purser up --ui")
+	fmt.Println("\nWhat has happened, for a browser: file://" + report)
 	return 0
 }
 
-// perform runs the demo in a new folder, which is kept after an error, for its logs.
-func perform(ctx context.Context) error {
+// perform runs the demo in a new folder, which is kept after an error, for its logs. It returns the
+// path of a report of the first cluster, which stays.
+func perform(ctx context.Context) (report string, err error) {
 	dir, err := os.MkdirTemp("", "purser-demo-")
+	if err != nil {
+		return "", err
+	}
+	kept, err := os.MkdirTemp("", "purser-report-")
+	if err != nil {
+		return "", err
+	}
+	recorded := filepath.Join(kept, "record.jsonl.gz")
+	report = filepath.Join(kept, "report.html")
+	err = play(ctx, dir, recorded)
+	if err != nil && ctx.Err() == nil {
+		return "", fmt.Errorf("%w\nthe logs are in %s", err, filepath.Join(dir, "logs"))
+	}
+	if err == nil {
+		err = writeReport(ctx, recorded, report)
+	}
+	return report, errors.Join(err, os.RemoveAll(dir))
+}
+
+// writeReport writes the pages of a record into a file.
+func writeReport(ctx context.Context, recorded, report string) error {
+	bin, err := stage.Bin()
 	if err != nil {
 		return err
 	}
-	err = play(ctx, dir)
-	if err != nil && ctx.Err() == nil {
-		return fmt.Errorf("%w\nthe logs are in %s", err, filepath.Join(dir, "logs"))
+	command := exec.CommandContext(ctx, filepath.Join(bin, "purser"), "report", "--from", recorded, "-o", report)
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("report: %w: %s", err, out)
 	}
-	return errors.Join(err, os.RemoveAll(dir))
+	return nil
 }
 
-func play(ctx context.Context, dir string) error {
+// play runs the chapters, and records the first cluster into a file.
+func play(ctx context.Context, dir, recorded string) error {
 	root, err := stage.Root()
 	if err != nil {
 		return err
@@ -63,9 +91,21 @@ func play(ctx context.Context, dir string) error {
 		return err
 	}
 	fmt.Println("$ purser up --data-dir", dir)
-	s, err := stage.Start(ctx, stage.Config{Bin: bin, DataDir: dir, Echo: os.Stdout})
+	endpoint, err := scrape.FreeAddress()
 	if err != nil {
 		return err
+	}
+	s, err := stage.Start(ctx, stage.Config{
+		Bin: bin, DataDir: dir, Echo: os.Stdout, Args: []string{"--http-endpoint", endpoint},
+	})
+	if err != nil {
+		return err
+	}
+	recorder, err := stage.Launch(stage.Command{Path: filepath.Join(bin, "purser"), Output: io.Discard, Args: []string{
+		"record", "--kubeconfig", s.Kubeconfig(), "--role-endpoint", "http://" + endpoint, "-o", recorded,
+	}})
+	if err != nil {
+		return errors.Join(err, s.Stop())
 	}
 	fmt.Println("The life of a volume:")
 	err = narrate(ctx, (&life.Life{Stage: s, Examples: filepath.Join(root, "examples")}).Steps())
@@ -73,7 +113,7 @@ func play(ctx context.Context, dir string) error {
 		err = playCopies(ctx, s, filepath.Join(root, "examples"))
 	}
 	fmt.Println()
-	if err := errors.Join(err, s.Stop()); err != nil {
+	if err := errors.Join(err, recorder.Stop(), s.Stop()); err != nil {
 		return err
 	}
 	return playZones(ctx, bin, filepath.Join(root, "examples"), dir)
