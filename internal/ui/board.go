@@ -68,7 +68,8 @@ func (b *board) apply(f filter) *board {
 	part := *b
 	part.Causes, part.Waits = b.chosen(b.Causes, f), b.chosen(b.Waits, f)
 	part.Refused = slices.DeleteFunc(slices.Clone(b.Refused), func(r explain.Finding) bool {
-		return f.Cause != "" || f.Namespace != "" && f.Namespace != r.Object.Namespace || f.Actor != "" && f.Actor != string(r.Actor)
+		return f.Cause != "" || f.Namespace != "" && f.Namespace != r.Object.Namespace ||
+			f.Actor != "" && f.Actor != string(r.Actor)
 	})
 	return &part
 }
