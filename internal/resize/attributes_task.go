@@ -26,7 +26,8 @@ type nextAttributes = verdict.Verdict[resizing.AttributesAction]
 func (c *AttributesController) Gather(ctx context.Context, key objects.ClaimKey) (resizing.AttributesSnapshot, error) {
 	retry := c.retries.Get(key)
 	return GatherAttributes(ctx, c.Store.Cached, key, AttributesMemory{
-		Driver: c.Driver, Here: c.Here, Retry: resizing.AttributesRetry{Class: retry.Inputs, NotBefore: retry.NotBefore},
+		Driver: c.Driver, Here: c.Here,
+		Retry: resizing.AttributesRetry{Class: retry.Inputs, NotBefore: retry.NotBefore},
 	})
 }
 

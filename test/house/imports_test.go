@@ -50,7 +50,7 @@ var pure = []string{"csispec", "names", "objects", "printable", "secretref", "sh
 
 // features are the rooms of one feature each: its rules, and the effects around them.
 var features = []string{
-	"attachdetach", "attacher", "binder", "capacity", "daytwo", "ephemeral", "explain", "journal", "livenessprobe", "protection", "provision",
+	"attachdetach", "attacher", "binder", "capacity", "datasource", "daytwo", "ephemeral", "explain", "journal", "livenessprobe", "protection", "provision",
 	"reclaim", "registrar", "resize", "snapshot", "sources",
 }
 
@@ -120,7 +120,7 @@ var rulesMayImport = []string{
 	"bytes", "cmp", "compress/flate", "crypto/sha256", "encoding/base64", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "hash/fnv", "io", "iter", "maps", "math", "math/bits", "path", "regexp",
 	"slices", "sort", "strconv", "strings", "time", "unicode", "unicode/utf8",
 	"k8s.io/api/", "k8s.io/apimachinery/pkg/api/resource", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/labels",
-	"k8s.io/apimachinery/pkg/types", "k8s.io/apimachinery/pkg/util/resourceversion", "k8s.io/apimachinery/pkg/util/validation", "k8s.io/utils/ptr", "k8s.io/utils/third_party/forked/golang/btree",
+	"k8s.io/apimachinery/pkg/runtime/schema", "k8s.io/apimachinery/pkg/types", "k8s.io/apimachinery/pkg/util/resourceversion", "k8s.io/apimachinery/pkg/util/validation", "k8s.io/utils/ptr", "k8s.io/utils/third_party/forked/golang/btree",
 	"github.com/kubernetes-csi/external-snapshotter/client/v8/apis/", "k8s.io/apimachinery/pkg/selection",
 	// The tables and functions of in-tree migration, which every component of Kubernetes uses. They
 	// take a logger, and get the zero value, which logs nothing.

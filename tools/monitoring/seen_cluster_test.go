@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// scene is an `up` beside a driver that fails as it is told, with its metrics recorded.
+// scene is an `up` beside a driver that fails on demand, with its metrics recorded.
 type scene struct {
 	*testing.T
 
