@@ -179,7 +179,9 @@ func TestNodeTokenMayNot(t *testing.T) {
 	p.create(snapshot)
 
 	create := func(o client.Object) func(client.Client) error {
-		return func(c client.Client) error { return c.Create(t.Context(), o.DeepCopyObject().(client.Object), client.DryRunAll) }
+		return func(c client.Client) error {
+			return c.Create(t.Context(), o.DeepCopyObject().(client.Object), client.DryRunAll)
+		}
 	}
 	remove := func(o client.Object) func(client.Client) error {
 		return func(c client.Client) error { return c.Delete(t.Context(), o, client.DryRunAll) }
