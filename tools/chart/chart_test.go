@@ -135,6 +135,7 @@ func TestSurroundings(t *testing.T) {
 		"{driver: {enabled: true, sidecars: {resizer: {resources: {limits: {memory: 9Mi}}}}}}": {"memory: 9Mi", "memory: 256Mi"},
 		"{controllers: {enabled: true}, serviceAccount: {name: a}}":                            {"serviceAccountName: a-controllers", "name: a-controllers\n  namespace"},
 		"{driver: {enabled: true}, probes: {liveness: {periodSeconds: 77}}}":                   {"periodSeconds: 77"},
+		"{ui: {enabled: true, proxy: {name: front, image: example.com/front}}}":                {"--listen=127.0.0.1:8443", "image: example.com/front\n          name: front"},
 		"{controllers: {enabled: true}, networkPolicy: {enabled: true}}":                       {"kind: NetworkPolicy", "policyTypes: [Ingress]"},
 	} {
 		got, err := render(load(t), parse(t, text))
@@ -149,6 +150,9 @@ func TestSurroundings(t *testing.T) {
 // A value that the chart does not know, or that cannot be, is refused with words that say which.
 func TestRefusals(t *testing.T) {
 	for text, words := range map[string]string{
+		"ui: {enabled: true}": "ui.tlsSecret",
+		"ui: {enabled: true, tlsSecret: a, proxy: {name: p}}":                                                          "give one of them",
+		"ui: {enabled: true, tlsSecret: a, url: purser.example.com}":                                                   "url",
 		"controllers: {enable: true}":                                                                                  "enable",
 		"sidecars: {enabled: true, role: both}":                                                                        "role",
 		"driver: {enabled: true, backend: ceph}":                                                                       "backend",
