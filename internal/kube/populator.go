@@ -15,7 +15,7 @@ var PopulatorKind = PopulatorVersion.WithKind("VolumePopulator")
 // VolumePopulator registers a kind of sources. It is cluster-scoped, and has no spec and no status.
 type VolumePopulator struct {
 	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.ObjectMeta `json:"metadata"`
 
 	// SourceKind is the kind that a claim's spec.dataSourceRef may name.
 	SourceKind metav1.GroupKind `json:"sourceKind"`
@@ -24,16 +24,15 @@ type VolumePopulator struct {
 // VolumePopulatorList is a list of VolumePopulators.
 type VolumePopulatorList struct {
 	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
+	metav1.ListMeta `json:"metadata"`
 
 	Items []VolumePopulator `json:"items"`
 }
 
 // addPopulators adds the types to a scheme.
-func addPopulators(scheme *runtime.Scheme) error {
+func addPopulators(scheme *runtime.Scheme) {
 	scheme.AddKnownTypes(PopulatorVersion, &VolumePopulator{}, &VolumePopulatorList{})
 	metav1.AddToGroupVersion(scheme, PopulatorVersion)
-	return nil
 }
 
 // Kind returns the source kind.
@@ -44,14 +43,14 @@ func (p *VolumePopulator) Kind() schema.GroupKind {
 // DeepCopyObject implements runtime.Object.
 func (p *VolumePopulator) DeepCopyObject() runtime.Object {
 	c := *p
-	p.ObjectMeta.DeepCopyInto(&c.ObjectMeta)
+	p.DeepCopyInto(&c.ObjectMeta)
 	return &c
 }
 
 // DeepCopyObject implements runtime.Object.
 func (l *VolumePopulatorList) DeepCopyObject() runtime.Object {
 	c := *l
-	l.ListMeta.DeepCopyInto(&c.ListMeta)
+	l.DeepCopyInto(&c.ListMeta)
 	c.Items = nil
 	for i := range l.Items {
 		c.Items = append(c.Items, *l.Items[i].DeepCopyObject().(*VolumePopulator)) //nolint:forcetypeassert // above

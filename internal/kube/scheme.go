@@ -25,6 +25,6 @@ func NewScheme() *runtime.Scheme {
 	utilruntime.Must(coordinationv1.AddToScheme(scheme))
 	utilruntime.Must(snapshotv1.AddToScheme(scheme))
 	utilruntime.Must(groupv1.AddToScheme(scheme))
-	utilruntime.Must(addPopulators(scheme))
+	addPopulators(scheme)
 	return scheme
 }

@@ -50,19 +50,36 @@ func CallsAbout(c *explain.Cluster, ref explain.Ref, calls []Call) (all []Call) 
 
 func subjectOf(c *explain.Cluster, ref explain.Ref) (s subject) {
 	claims := []string{ref.Name}
-	switch ref.Kind {
+	switch ref.Kind { //nolint:exhaustive // others have no calls
 	case explain.Claim, explain.Volume:
 	case explain.Pod:
-		claims = nil
-		for _, pod := range c.Pods {
-			if pod.Namespace == ref.Namespace && pod.Name == ref.Name {
-				claims = protection.ClaimNames(pod)
-				s.objects = append(s.objects, pod.Namespace+"/"+pod.Name)
-			}
-		}
+		claims = s.addPod(c, ref)
 	default:
 		return s
 	}
+	s.addVolumes(c, ref, claims)
+	for _, claim := range c.Claims {
+		isNamed := claim.Namespace == ref.Namespace && slices.Contains(claims, claim.Name)
+		if ref.Kind != explain.Volume && isNamed || ref.Kind == explain.Volume && claim.Spec.VolumeName == ref.Name {
+			s.addClaim(claim)
+		}
+	}
+	return s
+}
+
+// addPod adds the pod, and returns the names of its claims.
+func (s *subject) addPod(c *explain.Cluster, ref explain.Ref) (claims []string) {
+	for _, pod := range c.Pods {
+		if pod.Namespace == ref.Namespace && pod.Name == ref.Name {
+			claims = protection.ClaimNames(pod)
+			s.objects = append(s.objects, pod.Namespace+"/"+pod.Name)
+		}
+	}
+	return claims
+}
+
+// addVolumes adds the volume that is meant, or those of the claims.
+func (s *subject) addVolumes(c *explain.Cluster, ref explain.Ref, claims []string) {
 	for _, pv := range c.Volumes {
 		of := pv.Spec.ClaimRef
 		isOf := ref.Kind != explain.Volume && of != nil && of.Namespace == ref.Namespace &&
@@ -71,11 +88,4 @@ func subjectOf(c *explain.Cluster, ref explain.Ref) (s subject) {
 			s.addVolume(pv)
 		}
 	}
-	for _, claim := range c.Claims {
-		isNamed := claim.Namespace == ref.Namespace && slices.Contains(claims, claim.Name)
-		if ref.Kind != explain.Volume && isNamed || ref.Kind == explain.Volume && claim.Spec.VolumeName == ref.Name {
-			s.addClaim(claim)
-		}
-	}
-	return s
 }

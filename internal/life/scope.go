@@ -82,6 +82,8 @@ func keyOf(o metav1.Object) types.NamespacedName {
 }
 
 // has reports whether an object is in the scope.
+//
+//nolint:gocyclo // one condition for each kind
 func (s *scope) has(o metav1.Object) bool {
 	switch o := o.(type) {
 	case *corev1.PersistentVolumeClaim:
@@ -114,7 +116,7 @@ func (s *scope) usesClaim(pod *corev1.Pod) bool {
 
 func (s *scope) isAbout(o corev1.ObjectReference) bool {
 	key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
-	switch explain.Kind(o.Kind) {
+	switch explain.Kind(o.Kind) { //nolint:exhaustive // others are few, and stay
 	case explain.Claim:
 		return s.claims[key]
 	case explain.Volume:

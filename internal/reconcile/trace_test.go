@@ -45,7 +45,7 @@ func TestTrace(t *testing.T) {
 	for _, span := range recorder.Ended() {
 		one := map[string]string{"": span.Name()}
 		for _, a := range span.Attributes() {
-			one[string(a.Key)] = a.Value.Emit()
+			one[string(a.Key)] = a.Value.String()
 		}
 		got = append(got, one)
 	}

@@ -145,7 +145,7 @@ func TestContinuedFile(t *testing.T) {
 		}
 		for n := range 8 {
 			part(1000*(n+1), 10)
-			var texts = map[string][]byte{}
+			texts := map[string][]byte{}
 			for _, name := range []string{path, path + ".old"} {
 				text, err := os.ReadFile(name)
 				if os.IsNotExist(err) {

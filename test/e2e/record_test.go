@@ -250,7 +250,7 @@ func asAudited(t *testing.T, s *stage.Stage, begin, end audit.Mark, lines []reco
 	added, changed := map[string]int{}, map[string]int{}
 	for _, line := range lines {
 		resource := strings.ToLower(line.Kind) + "s"
-		switch line.Op {
+		switch line.Op { //nolint:exhaustive // others are no writes
 		case record.Add:
 			added[resource]++
 		case record.Change, record.Delete:

@@ -35,21 +35,8 @@ func Target(claim *corev1.PersistentVolumeClaim) string {
 
 // DecideAttributes returns what to do for a claim. now is only compared with the time of the next attempt.
 func DecideAttributes(s AttributesSnapshot, now time.Time) AttributesVerdict {
-	switch {
-	case s.Claim == nil:
-		return attributesIdle("the claim does not exist any more")
-	case s.Claim.Spec.VolumeName == "" || s.Claim.Status.Phase != corev1.ClaimBound:
-		return attributesIdle("the claim is not bound")
-	case s.Volume == nil:
-		return attributesWait{
-			Finding: verdict.Because(verdict.ResizeNotRequested, "the cache does not have the claim's volume yet"),
-		}
-	case !attributesIsOurs(s): // RZ-M1
-		return attributesIdle("another driver serves the volume")
-	case s.Elsewhere:
-		return attributesIdle(onAnotherNode)
-	case !AttributesConcerns(s.Claim):
-		return attributesIdle("the volume has the VolumeAttributesClass that the claim names")
+	if notNow := noAttributes(s); notNow != nil {
+		return notNow
 	}
 	target := Target(s.Claim)
 	switch {
@@ -82,6 +69,27 @@ func DecideAttributes(s AttributesSnapshot, now time.Time) AttributesVerdict {
 		return attributesDo{Finding: started, Actions: []AttributesAction{Modify{}}}
 	}
 	return attributesDo{Finding: started, Actions: []AttributesAction{AttributesBegin{target}, Modify{}}}
+}
+
+// noAttributes returns why there is nothing to modify; nil if there is.
+func noAttributes(s AttributesSnapshot) AttributesVerdict {
+	switch {
+	case s.Claim == nil:
+		return attributesIdle("the claim does not exist any more")
+	case s.Claim.Spec.VolumeName == "" || s.Claim.Status.Phase != corev1.ClaimBound:
+		return attributesIdle("the claim is not bound")
+	case s.Volume == nil:
+		return attributesWait{
+			Finding: verdict.Because(verdict.ResizeNotRequested, "the cache does not have the claim's volume yet"),
+		}
+	case !attributesIsOurs(s): // RZ-M1
+		return attributesIdle("another driver serves the volume")
+	case s.Elsewhere:
+		return attributesIdle(onAnotherNode)
+	case !AttributesConcerns(s.Claim):
+		return attributesIdle("the volume has the VolumeAttributesClass that the claim names")
+	}
+	return nil
 }
 
 func attributesIsOurs(s AttributesSnapshot) bool {

@@ -42,7 +42,7 @@ func (p *Pages) Of(config *rest.Config) { p.API = config }
 func (p *Pages) IsFile() bool { return len(p.from) > 0 }
 
 // InNamespace returns the namespace of the flags; empty for all.
-func (p *Pages) InNamespace() string { return p.source.Namespace }
+func (p *Pages) InNamespace() string { return p.Namespace }
 
 // Validate refuses times without a file.
 func (p *Pages) Validate() error {
@@ -83,7 +83,7 @@ func (p *Pages) State(ctx context.Context) (*ui.State, error) {
 }
 
 func (p *Pages) stateOf(cluster *rules.Cluster) *ui.State {
-	s := &ui.State{Title: p.Title(), Cluster: cluster, Namespace: p.source.Namespace}
+	s := &ui.State{Title: p.Title(), Cluster: cluster, Namespace: p.Namespace}
 	if p.record == nil {
 		of := life.OfCluster(cluster)
 		of.Calls = p.calls(cluster.Now.Add(time.Second)) // the time of a dump has whole seconds
@@ -152,7 +152,7 @@ func (p *Pages) Refs(args []string, namespace string) ([]rules.Ref, error) {
 	if len(args) == 0 {
 		return nil, nil
 	}
-	return parseRefs(args, cmp.Or(p.source.Namespace, namespace, "default"))
+	return parseRefs(args, cmp.Or(p.Namespace, namespace, "default"))
 }
 
 // CannotTell gives an error the exit code 2.

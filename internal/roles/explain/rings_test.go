@@ -36,9 +36,13 @@ func TestRingPort(t *testing.T) {
 			{"--purser-life=true", "--http-endpoint", "0.0.0.0:8080"},
 		},
 		"": {
-			{"--http-endpoint=:8080"}, {"--purser-life"}, {"--purser-life=false", "--http-endpoint=:8080"},
-			{"--purser-life", "--http-endpoint=127.0.0.1:8080"}, {"--purser-life", "--http-endpoint=localhost:8080"},
-			{"--purser-life", "--http-endpoint=$(ADDRESS)"}, nil,
+			{"--http-endpoint=:8080"},
+			{"--purser-life"},
+			{"--purser-life=false", "--http-endpoint=:8080"},
+			{"--purser-life", "--http-endpoint=127.0.0.1:8080"},
+			{"--purser-life", "--http-endpoint=localhost:8080"},
+			{"--purser-life", "--http-endpoint=$(ADDRESS)"},
+			nil,
 		},
 	} {
 		for _, one := range args {

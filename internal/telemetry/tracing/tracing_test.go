@@ -45,7 +45,7 @@ func TestDecision(t *testing.T) {
 	}
 	got := map[string]string{}
 	for _, a := range span.Attributes() {
-		got[string(a.Key)] = a.Value.Emit()
+		got[string(a.Key)] = a.Value.String()
 	}
 	for key, want := range map[string]string{
 		keyReason: "Provisioning", keyOutcome: "CreateFailed", keyWaitReason: "ClassAbsent", keyWaitSeconds: "90",
