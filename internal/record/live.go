@@ -181,6 +181,17 @@ func (l *Live) Record(now time.Time) *Record {
 	return r
 }
 
+// HistoryTo is [Record.History] with a cluster that the caller has of its end.
+func (r *Record) HistoryTo(final *explain.Cluster) *life.History {
+	source := life.Source{
+		Changes: r.changes, Begin: r.begin, State: r.stateOf(r.keys()), Calls: r.calls, Final: final,
+	}
+	if len(r.objects) > r.small {
+		source.Narrow = r.narrow
+	}
+	return life.New(source)
+}
+
 // Writer returns a writer that takes the calls and notes of roles.
 func (l *Live) Writer() *Writer { return NewWriter(roleLines{l}, "", time.Now) }
 

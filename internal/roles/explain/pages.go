@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -155,6 +156,9 @@ func (p *Pages) Refs(args []string, namespace string) ([]rules.Ref, error) {
 	return parseRefs(args, cmp.Or(p.Namespace, namespace, "default"))
 }
 
+// SetExitCodes documents the codes of a command that does what it is for, or cannot.
+func SetExitCodes(c *cobra.Command, done string) { setExitCodes(c, done) }
+
 // CannotTell gives an error the exit code 2.
 func CannotTell(err error) error { return cannotTell(err) }
 
@@ -189,7 +193,7 @@ func OfLive(s *ui.State, live *record.Live, now time.Time) {
 		}
 		return r
 	}
-	s.Changes = func() *life.History { return read().History() }
+	s.Changes = func() *life.History { return read().HistoryTo(s.Cluster) }
 	s.At = func(at time.Time) (*rules.Cluster, error) {
 		builder, err := read().At(at)
 		if err != nil {

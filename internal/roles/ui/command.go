@@ -55,6 +55,7 @@ pages.`,
 	}
 	o.AddFlags(c.Flags())
 	o.flags(c.Flags())
+	explain.SetExitCodes(c, "served until it was interrupted")
 	return c
 }
 

@@ -38,6 +38,7 @@ objects name.`,
 		RunE: func(c *cobra.Command, args []string) error { return explain.CannotTell(o.run(c.Context(), args)) },
 	}
 	o.AddFlags(c.Flags())
+	explain.SetExitCodes(c, "written")
 	c.Flags().StringVarP(&o.output, "output", "o", "-", "`file` to write; - is standard output")
 	c.Flags().BoolVar(&o.hideNames, "hide-names", false,
 		"replace the names of objects, namespaces and nodes, the same name always by the same word")

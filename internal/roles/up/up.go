@@ -127,8 +127,8 @@ func (u *Up) AddFlags(f *pflag.FlagSet) {
 			"http-endpoint",
 			"",
 			"`address`, such as 127.0.0.1:8080, for the provisioner's metrics and health; the other roles then "+
-				"serve theirs at free ports of this machine, and metrics.json in the data folder lists all for Prometheus "+
-				"(file_sd_configs); empty for none",
+				"serve theirs at free ports of this machine, and metrics.json in the data folder lists all for "+
+				"Prometheus (file_sd_configs); empty for none",
 		)
 		f.BoolVar(
 			&u.Stock,
