@@ -2,5 +2,9 @@
 // process. Without it the two communicate by an annotation on the claim, which costs a write and
 // the latency of a watch.
 //
-// The package stores claims and calls event handlers. It decides nothing.
+// [Snapshots] is the memory that the roles of snapshots, a provisioner and the protection of claims
+// share in place of marks in the API server.
+//
+// The package stores claims and calls event handlers. It decides nothing but which of two is first: a
+// claim is held for a snapshot, or let go.
 package handoff

@@ -8,14 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/purser-csi/purser/internal/binder"
-	"github.com/purser-csi/purser/internal/provision"
-)
-
-var (
-	_ provision.HandedOver = (*Queue)(nil)
-	_ binder.HandOver      = (*Queue)(nil)
 )
 
 const driver = "csi.example"

@@ -48,6 +48,10 @@ const JournalLeasePrefix = "purser-intents-"
 // LeaseUp is the Lease that `purser up` renews for all roles of its process.
 const LeaseUp = "purser-up"
 
+// SnapshotJournalLeasePrefix begins the names of the Leases that have the journal of CreateSnapshot calls,
+// before the name that sidecars make of the driver's.
+const SnapshotJournalLeasePrefix = "purser-snapshot-intents-"
+
 // Ours, on the objects of the journal of volume requests.
 const (
 	AnnIntents     = "purser/intents"      // the unresolved requests; see internal/journal/rules

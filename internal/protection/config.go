@@ -4,10 +4,12 @@ import (
 	"context"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/purser-csi/purser/internal/handoff"
 	"github.com/purser-csi/purser/internal/kube"
 	protection "github.com/purser-csi/purser/internal/protection/rules"
 	"github.com/purser-csi/purser/internal/reconcile"
@@ -27,6 +29,12 @@ type Config struct {
 	// PersistentVolume together with its own, at this moment; see internal/protection/rules.Volume. Nil for
 	// none.
 	ColocatedDrivers func() []string
+
+	// Snapshots is what a snapshot-controller in this process knows of the claims that it takes snapshots
+	// of; nil for none. SnapshotUsers returns the VolumeSnapshots that are being taken of a claim, as the
+	// informer cache shows them, whichever process began them.
+	Snapshots     *handoff.Snapshots
+	SnapshotUsers func(ctx context.Context, cached client.Reader, claim *corev1.PersistentVolumeClaim) ([]string, error)
 }
 
 // Names of the controllers and of their work queues, as upstream's metrics have them.

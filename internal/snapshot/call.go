@@ -33,6 +33,12 @@ func (c *ContentController[C, L]) create(
 			return err
 		},
 	}
+	if a.Record {
+		call.Check = func(ctx context.Context) error { return c.checkSource(ctx, content) }
+		call.Fence = func(ctx context.Context) (context.Context, context.CancelFunc, error) {
+			return c.record(ctx, content, a)
+		}
+	}
 	if a.Mark != "" {
 		call.Mark = func(ctx context.Context) error {
 			_, err := c.annotate(ctx, content, a.Mark, new("yes"))
@@ -67,15 +73,15 @@ func (c *ContentController[C, L]) remove(ctx context.Context, a rules.DeleteSnap
 	})
 }
 
-// call makes one call to the driver. An error is one of writing the mark: then nothing is known that
-// the status should say.
+// call makes one call to the driver. An error is one of writing down that the call is made, or of what
+// must come before: then nothing is known that the status should say.
 func (c *SidecarConfig) call(ctx context.Context, call csirpc.Call) (*rules.Failure, error) {
 	call.Timeout = c.Timeout
 	failure := c.Caller.Do(ctx, call)
 	switch {
 	case failure == nil:
 		return nil, nil //nolint:nilnil // the call succeeded
-	case failure.Step == csirpc.StepMark:
+	case failure.Step == csirpc.StepMark, failure.Step == csirpc.StepFence, failure.Step == csirpc.StepCheck:
 		return nil, failure.Cause
 	case failure.Step == csirpc.StepSecret:
 		err := failure.Cause

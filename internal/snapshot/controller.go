@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/purser-csi/purser/internal/handoff"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	rules "github.com/purser-csi/purser/internal/snapshot/rules"
@@ -37,6 +38,9 @@ type ControllerConfig struct {
 	Writer client.Client // whose writes are laid over Cached
 	// Operations times what happens to snapshots; nil for nothing.
 	Operations *telemetry.SnapshotOperations
+	// Together is what the roles of this process know of snapshots, with Mode.Together; nil for none. The
+	// cache may then have only parts of claims, and has volumes.
+	Together *handoff.Snapshots
 }
 
 type (
@@ -118,6 +122,7 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 				cache, &snapshotv1.VolumeSnapshotClass{}, onSource[*snapshotv1.VolumeSnapshotClass](&c.snapshotTask),
 			),
 			source.TypedKind(cache, &corev1.PersistentVolumeClaim{}, c.claimEvents()),
+			source.TypedFunc[types.NamespacedName](c.fromRestores),
 		},
 	})
 }
@@ -215,6 +220,10 @@ func (c *Controller) claimEvents() eventsOf[*corev1.PersistentVolumeClaim] {
 		claim := e.Object()
 		if from, is := rules.RestoredFrom(claim); is {
 			q.Add(from)
+		} else if e.Old != nil { // the cache may drop the source of a bound claim
+			if from, was := rules.RestoredFrom(e.Old); was {
+				q.Add(from)
+			}
 		}
 		for _, vs := range cachedItems[*snapshotv1.VolumeSnapshot](ctx, c.Cached,
 			client.InNamespace(claim.Namespace), client.MatchingFields{indexSnapshotSource: claim.Name}) {

@@ -105,14 +105,30 @@ func (c *Controller) Gather(ctx context.Context, key types.NamespacedName) (rule
 	if err != nil {
 		return s, err
 	}
-	return c.deleted.withoutRead(key, s), nil
+	s, err = c.withMemory(ctx, s)
+	return c.deleted.withoutRead(key, s), err
 }
 
 // Apply implements reconcile.Task.
 func (c *Controller) Apply(ctx context.Context, s rules.Snapshot, action rules.Action) (rules.Verdict, error) {
-	switch action.(type) {
+	switch a := action.(type) {
 	case rules.ProtectClaim:
 		return nil, c.updateClaim(ctx, s, addFinalizers)
+	case rules.HoldClaim:
+		return nil, c.holdClaim(ctx, s)
+	case rules.EndHold:
+		c.Together.Release(s.Key)
+		return nil, nil
+	case rules.MarkDeleting:
+		if err := c.endRestores(ctx, s); err != nil {
+			return nil, err
+		}
+		return c.apply(ctx, s, action)
+	case rules.DeleteContent:
+		if a.InMemory {
+			return nil, c.deleteInMemory(ctx, s)
+		}
+		return c.apply(ctx, s, action)
 	case rules.ReleaseClaim:
 		return nil, client.IgnoreNotFound(c.updateClaim(ctx, s, removeFinalizers))
 	default:
@@ -135,7 +151,15 @@ func (c *Controller) updateClaim(
 	if change(changed, names.FinalizerSnapshotClaim); slices.Equal(changed.GetFinalizers(), claim.GetFinalizers()) {
 		return nil // another snapshot of the claim was quicker
 	}
-	return wrote(claim, c.writer.Update(ctx, changed))
+	if c.Together == nil {
+		return wrote(claim, c.writer.Update(ctx, changed))
+	}
+	// The cache has a part of the claim, which must not replace it.
+	patch := kube.DropFinalizerUnchanged(claim, names.FinalizerSnapshotClaim)
+	if len(changed.GetFinalizers()) > len(claim.GetFinalizers()) {
+		patch = kube.AddFinalizerUnchanged(claim, names.FinalizerSnapshotClaim)
+	}
+	return wrote(claim, c.writer.Patch(ctx, copyOf(claim), patch))
 }
 
 // Gather implements reconcile.Task.

@@ -21,6 +21,8 @@ import (
 const (
 	// indexSnapshotSource finds VolumeSnapshots by the claim that they are taken of.
 	indexSnapshotSource = "snapshotSourceClaim"
+	// indexProtectedSource is indexSnapshotSource for the protection of claims.
+	indexProtectedSource = "protectedSnapshotSource"
 	// indexRef finds contents by the VolumeSnapshot or VolumeGroupSnapshot that they refer to.
 	indexRef = "snapshotRef"
 	// indexRestoredClaim finds claims by the VolumeSnapshot that they are restored from.
@@ -158,9 +160,9 @@ func gatherClaim(ctx context.Context, from client.Reader, s *rules.Snapshot) (er
 }
 
 // gatherVolume reads the volume of a source that a content is made for. The cache has volumes where the
-// controller of groups needs them.
+// controller of groups or another role in the process needs them.
 func gatherVolume(ctx context.Context, from client.Reader, s *rules.Snapshot) (err error) {
-	if s.Content == nil && s.Claim != nil && s.Claim.Spec.VolumeName != "" && s.Groups {
+	if s.Content == nil && s.Claim != nil && s.Claim.Spec.VolumeName != "" && (s.Groups || s.Together != "") {
 		s.Volume, err = get[*corev1.PersistentVolume](ctx, from, types.NamespacedName{Name: s.Claim.Spec.VolumeName})
 	}
 	return err
@@ -249,6 +251,8 @@ func Read[O requests, C contents, L classes](
 			s.Group, err = get[*groupv1.VolumeGroupSnapshot](ctx, from.Live, key)
 		case rules.ReadVolume:
 			s.Volume, err = get[*corev1.PersistentVolume](ctx, from.Live, key)
+		case rules.ReadClaim:
+			s.Claim, err = get[*corev1.PersistentVolumeClaim](ctx, from.Live, key)
 		case rules.ReadNodes:
 			var nodes corev1.NodeList
 			err = from.Cached.List(ctx, &nodes)

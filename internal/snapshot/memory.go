@@ -24,6 +24,8 @@ type known struct {
 	// live list: of two contents with a handle, the one that became removable later sees that the other
 	// one is.
 	removable bool
+	// callsEnd is when the call of a previous leader, which it had recorded, must have ended.
+	callsEnd time.Time
 }
 
 func (m *memory) of(uid types.UID) known {

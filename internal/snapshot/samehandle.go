@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/purser-csi/purser/internal/handoff"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reclaim"
 	rules "github.com/purser-csi/purser/internal/snapshot/rules"
@@ -20,12 +21,20 @@ type handleLists struct {
 	*reclaim.SameHandleLists
 	cachedReader, liveReader client.Reader
 	driver                   string
+	together                 *handoff.Snapshots
 }
 
 func (h *handleLists) cached(
 	ctx context.Context, content *snapshotv1.VolumeSnapshotContent,
 ) (*rules.Sharing, error) {
-	return cachedSharing(ctx, h.cachedReader, content)
+	others, err := cachedSharing(ctx, h.cachedReader, content)
+	if err != nil {
+		return nil, err
+	}
+	for i, one := range others.Contents {
+		others.Contents[i] = marked(h.together, one)
+	}
+	return others, nil
 }
 
 // live returns the other contents of the driver with a handle, each of which it reads live too.
@@ -46,7 +55,7 @@ func (h *handleLists) live(
 			return nil, err
 		}
 		if one != nil && rules.Handle(one, h.driver) == handle {
-			others.Contents = append(others.Contents, one)
+			others.Contents = append(others.Contents, marked(h.together, one))
 		}
 	}
 	return others, nil

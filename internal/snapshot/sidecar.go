@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/handoff"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reclaim"
 	"github.com/purser-csi/purser/internal/reconcile"
@@ -37,6 +39,10 @@ type SidecarConfig struct {
 	CSI     csi.ControllerClient
 	Timeout time.Duration // of one call to the driver
 	Caller  *csirpc.Caller
+	// Journal has the calls that create snapshots, with ContentSettings.Journal; nil for none.
+	Journal Journal
+	// Together is what the roles of this process know of snapshots; nil for none.
+	Together *handoff.Snapshots
 }
 
 // GroupSidecarConfig is what the sidecar's controller of groups needs.
@@ -62,6 +68,7 @@ type ContentController[C contents, L classes] struct {
 	driver       driver
 	retries      *reconcile.Retries[string]
 	memory       memory
+	calls        sync.Map // by name: the uid of a content with a recorded call in this run
 	// sharing returns the contents that may have the same handle: the cached ones, if the cache is as new
 	// as it must be for the first attempt, else nil; or those of the API server.
 	sharing interface {
@@ -75,7 +82,10 @@ func NewSidecar(cfg SidecarConfig) *Sidecar {
 	indexes := ContentIndexes()
 	cfg.Cached.Index(indexes...)
 	cfg.Events = recorder{cfg.Events}
-	lists := &handleLists{cachedReader: cfg.Cached, liveReader: cfg.Live, driver: cfg.Driver}
+	cfg.ContentSettings.Journal = cfg.Journal != nil
+	lists := &handleLists{
+		cachedReader: cfg.Cached, liveReader: cfg.Live, driver: cfg.Driver, together: cfg.Together,
+	}
 	lists.SameHandleLists = reclaim.NewSameHandleLists(lists.list)
 	return &Sidecar{
 		SidecarConfig: cfg, store: store{cfg.Cached, cfg.Writer}, name: SidecarName,
@@ -88,6 +98,7 @@ func NewSidecar(cfg SidecarConfig) *Sidecar {
 func NewGroupSidecar(cfg GroupSidecarConfig) *GroupSidecar {
 	cfg.Events = recorder{cfg.Events}
 	cfg.SidecarConfig.Naming, cfg.Node = cfg.Naming, ""
+	cfg.SidecarConfig.Journal, cfg.Together = nil, nil // they are for single snapshots
 	return &GroupSidecar{
 		SidecarConfig: cfg.SidecarConfig, store: store{cfg.Cached, cfg.Writer}, name: GroupSidecarName,
 		logKey: telemetry.KeyGroupSnapshotContent, driver: groupDriver{cfg.Groups},
@@ -99,6 +110,7 @@ func NewGroupSidecar(cfg GroupSidecarConfig) *GroupSidecar {
 func (c *ContentController[C, L]) Loop() *reconcile.Loop[string, rules.ContentState[C, L], rules.ContentAction] {
 	return reconcile.New(reconcile.Config[string, rules.ContentState[C, L], rules.ContentAction]{
 		Settings: c.Settings, Name: c.name, Task: c, Retries: c.retries, Bound: c.Timeout + reconcile.APITimeout,
+		Finally: c.endCall,
 	})
 }
 
@@ -115,6 +127,7 @@ func (c *ContentController[C, L]) AddTo(ctx context.Context, mgr manager.Manager
 		Sources: []source.TypedSource[string]{
 			source.TypedKind(mgr.GetCache(), blank[C](), c.contentEvents()),
 			source.TypedKind(mgr.GetCache(), blank[L](), c.classEvents()),
+			source.TypedFunc[string](c.fromJournal),
 		},
 	})
 }
@@ -126,7 +139,8 @@ func (c *ContentController[C, L]) Changed(e reconcile.Change[C]) {
 	switch {
 	case e.IsDeleted():
 		c.memory.forget(e.Old.GetUID())
-	case e.Old != nil && !rules.IsRemovable(e.Old) && rules.IsRemovable(e.New):
+		c.contentGone(e.Old.GetUID())
+	case e.Old != nil && !rules.IsRemovable(e.Old) && rules.IsRemovable(marked(c.Together, e.New)):
 		c.memory.becameRemovable(e.New.GetUID())
 	}
 }

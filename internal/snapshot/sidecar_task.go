@@ -19,7 +19,10 @@ func (c *ContentController[C, L]) Gather(ctx context.Context, name string) (s ru
 	if err != nil || content == nil {
 		return s, err
 	}
-	if s, err = gatherContent[C, L](ctx, c.Cached, content, c.ContentSettings); err != nil {
+	if s, err = gatherContent[C, L](ctx, c.Cached, marked(c.Together, content), c.ContentSettings); err != nil {
+		return s, err
+	}
+	if s.Recorded, err = c.isRecorded(ctx, content.GetUID()); err != nil {
 		return s, err
 	}
 	known := c.memory.of(content.GetUID())
@@ -27,6 +30,9 @@ func (c *ContentController[C, L]) Gather(ctx context.Context, name string) (s ru
 	retry := c.retries.Get(name)
 	if retry.Inputs == inputs(s) {
 		s.NotBefore = retry.NotBefore
+	}
+	if content.GetDeletionTimestamp() != nil && known.callsEnd.After(s.NotBefore) {
+		s.NotBefore = known.callsEnd // a call of a previous leader would make a deleted snapshot again
 	}
 	if known.removable && retry.Failed == 0 {
 		s.Sharing, err = c.sharing.cached(ctx, content)
@@ -68,6 +74,10 @@ func (c *ContentController[C, L]) Apply(
 	case rules.ClearCreating:
 		_, err := c.annotate(ctx, s.Content, a.Annotation, nil)
 		return nil, err
+	case rules.MarkCreating:
+		return nil, c.markRecorded(ctx, s.Content, a.Annotation)
+	case rules.ResolveCall:
+		return nil, c.Journal.Resolve(ctx, s.Content.GetUID())
 	case rules.WriteContentStatus:
 		return nil, c.writeStatus(ctx, s.Content, a.Status.SetOn)
 	case rules.ReleaseContent:
@@ -78,6 +88,9 @@ func (c *ContentController[C, L]) Apply(
 			return nil, err
 		}
 		c.memory.answered(s.Content.GetUID(), answer, c.Clock.Now())
+		if s.Recorded, err = c.isRecorded(ctx, s.Content.GetUID()); err != nil {
+			return nil, err
+		}
 		return rules.AfterCreate(s, answer, failure, c.Clock.Now()), nil
 	case rules.FindSnapshot:
 		answer, failure, err := c.find(ctx, a)

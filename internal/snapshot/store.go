@@ -149,6 +149,13 @@ func (s store) delete(ctx context.Context, o client.Object) error {
 	return wrote(o, client.IgnoreNotFound(s.writer.Delete(ctx, copyOf(o), client.Preconditions{UID: new(o.GetUID())})))
 }
 
+// deleteUnchanged deletes an object, if the API server has no newer version of it.
+func (s store) deleteUnchanged(ctx context.Context, o client.Object) error {
+	version := o.GetResourceVersion()
+	same := client.Preconditions{UID: new(o.GetUID()), ResourceVersion: &version}
+	return wrote(o, client.IgnoreNotFound(s.writer.Delete(ctx, copyOf(o), same)))
+}
+
 func copyOf(o client.Object) client.Object { return o.DeepCopyObject().(client.Object) }
 
 // wrote names an object in the error of its write.

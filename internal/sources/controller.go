@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlsource "sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/purser-csi/purser/internal/handoff"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	source "github.com/purser-csi/purser/internal/sources/rules"
@@ -37,6 +38,9 @@ type Config struct {
 	// Sweep is how often VolumeSnapshots are listed for finalizers that another process left; 0 for
 	// once, at the start.
 	Sweep time.Duration
+	// Together is what a snapshot-controller in this process, under the same lease, knows of snapshots; nil
+	// for none. It needs no finalizer on a VolumeSnapshot, since it reads the calls of this controller.
+	Together *handoff.Snapshots
 }
 
 // Name of the controller and of its work queue.
@@ -49,6 +53,7 @@ type Controller struct {
 	Config
 	register
 	retries *reconcile.Retries[source.Ref]
+	local   local
 }
 
 // New returns the controller without starting anything.
@@ -100,6 +105,7 @@ func (c *Controller) fromClaim(_ context.Context, change reconcile.Change[*corev
 }
 
 func (c *Controller) fromRegister(_ context.Context, q queue) error {
+	c.local.lead(c.Clock.Now())
 	c.listen(func(ref source.Ref) { q.Add(ref) })
 	return nil
 }

@@ -24,6 +24,9 @@ var errReplaced = errors.New("it was deleted and created again")
 // which upstream's role had not before 6.2, the restore goes on without protection (RB-5, C-60).
 func (c *Controller) Protect(ctx context.Context, a provision.ProtectSource, claim types.UID) error {
 	ref := a.Source.Ref
+	if c.isLocal(a.Source) {
+		return c.protectLocally(ctx, a.Source, claim)
+	}
 	one := c.begin(ref, claim)
 	if err := one.lock(ctx); err != nil {
 		return fmt.Errorf("protect %s: %w", ref, err)
@@ -100,6 +103,10 @@ func (c *Controller) confirm(ctx context.Context, s source.State) error {
 
 // Done ends what [Controller.Protect] began for a claim.
 func (c *Controller) Done(claim types.UID) {
+	if vs, ok := c.local.end(claim); ok {
+		c.Together.Restored(vs)
+		return
+	}
 	if ref, ok := c.end(claim); ok {
 		c.enqueue(ref)
 	}
@@ -107,7 +114,12 @@ func (c *Controller) Done(claim types.UID) {
 
 // Resolved says that a request of the journal with a source is not there any more. Its claim may be
 // gone, and then the request alone kept the source.
-func (c *Controller) Resolved() { c.enqueueAll() }
+func (c *Controller) Resolved() {
+	c.enqueueAll()
+	for _, vs := range c.local.takeWaiting() {
+		c.Together.Restored(vs)
+	}
+}
 
 // unprotect removes the finalizer, unless a call has begun that the snapshot does not have. A claim that
 // has come since adds the finalizer again before its call.

@@ -33,6 +33,7 @@ func (c *Controller) reader() Reader {
 // seen by one of the two.
 func (c *Controller) users(ctx context.Context, ref source.Ref) (u source.Users, err error) {
 	u.Calls, u.Begun = c.count(ref)
+	u.Calls += c.local.count(ref.NamespacedName, ref.IsSnapshot())
 	u.Requests, err = c.Requests(ctx)
 	return u, err
 }

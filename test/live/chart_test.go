@@ -147,6 +147,9 @@ func rolesOfContainer(container corev1.Container) []string {
 		if slices.Contains(container.Args, "--with-attacher") {
 			roles = append(roles, "csi-attacher")
 		}
+		if slices.Contains(container.Args, "--with-snapshotter") {
+			roles = append(roles, "csi-snapshotter", "snapshot-controller")
+		}
 		return roles
 	case "sidecars":
 		roles := []string{"csi-provisioner", "csi-attacher", "csi-resizer", "csi-snapshotter"}

@@ -53,7 +53,8 @@ func matches(o client.Object, options *client.ListOptions) bool {
 		return true
 	}
 	wanted := options.FieldSelector.Requirements()[0]
-	for _, index := range slices.Concat(snapshot.Indexes(), snapshot.GroupIndexes(), snapshot.ContentIndexes()) {
+	for _, index := range slices.Concat(snapshot.Indexes(), snapshot.GroupIndexes(), snapshot.ContentIndexes(),
+		snapshot.SourceIndexes()) {
 		if index.Field == wanted.Field {
 			return slices.Contains(index.Values(o), wanted.Value)
 		}

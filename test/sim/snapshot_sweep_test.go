@@ -91,7 +91,8 @@ func (w *snapshotWorld) end(work snapshotWork, uids map[string]string, early boo
 		w.wrong = append(w.wrong, fmt.Sprintf("%d VolumeSnapshots are left", len(left)))
 	}
 	claim := &corev1.PersistentVolumeClaim{}
-	if err := w.server.Client().Get(w.t.Context(), client.ObjectKey{Namespace: "n", Name: "claim"}, claim); err != nil {
+	key := client.ObjectKey{Namespace: "n", Name: "claim"}
+	if err := w.server.Client().Get(w.t.Context(), key, claim); err != nil && !(apierrors.IsNotFound(err) && w.together.deletesClaim()) {
 		w.t.Fatal(err)
 	}
 	if slices.Contains(claim.Finalizers, names.FinalizerSnapshotClaim) {
@@ -148,13 +149,22 @@ func sweepSnapshots(
 	t *testing.T, works []snapshotWork, play playing, mutant snapshotMutant, every int,
 ) (runs int, wrong []string) {
 	t.Helper()
+	return sweepWorlds(t, newSnapshotWorld, works, play, mutant, every)
+}
+
+// sweepWorlds is sweepSnapshots of worlds of one kind.
+func sweepWorlds(
+	t *testing.T, newWorld func(*testing.T, snapshotMutant) *snapshotWorld, works []snapshotWork, play playing,
+	mutant snapshotMutant, every int,
+) (runs int, wrong []string) {
+	t.Helper()
 	for _, work := range works {
-		whole := newSnapshotWorld(t, mutant)
+		whole := newWorld(t, mutant)
 		play(whole, work, false)
 		for at := 1; at <= whole.done; at += every {
 			for _, f := range []fault{crashBefore, crashAfter, lostReply} {
 				for _, early := range []bool{false, true} {
-					w := newSnapshotWorld(t, mutant)
+					w := newWorld(t, mutant)
 					w.at, w.fault = at, f
 					play(w, work, early)
 					runs++
@@ -174,14 +184,18 @@ func sweepSnapshots(
 // playing plays a workload in a world, about snapshots or about groups of them.
 type playing = func(*snapshotWorld, snapshotWork, bool)
 
+// everyNth is of how many writes and calls one has the fault.
+func everyNth() int {
+	if os.Getenv("SIM") == "whole" {
+		return 1
+	}
+	return 3
+}
+
 // mustHold sweeps the workloads, and reports the first violations.
 func mustHold(t *testing.T, works []snapshotWork, play playing) {
 	t.Helper()
-	every := 3
-	if os.Getenv("SIM") == "whole" {
-		every = 1
-	}
-	runs, wrong := sweepSnapshots(t, works, play, snapshotMutant{}, every)
+	runs, wrong := sweepSnapshots(t, works, play, snapshotMutant{}, everyNth())
 	for _, text := range wrong[:min(len(wrong), 10)] {
 		t.Error(text)
 	}

@@ -21,8 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/csirpc"
-
+	intent "github.com/purser-csi/purser/internal/journal/rules"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/names"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/snapshot"
 	snapshotting "github.com/purser-csi/purser/internal/snapshot/rules"
@@ -65,6 +66,7 @@ type snapshotWorld struct {
 	overlays   []*kube.Overlay                    // of the snapshot-controller and of the sidecar
 	changed    func(now, gone client.Object)      // what the sidecar's event handlers do
 	shown      map[client.ObjectKey]client.Object // contents and VolumeSnapshots as the watches have shown them
+	together   *togetherWorld                     // both halves and the protection of claims are one process; nil for no
 	controller *reconcile.Loop[keyOfSnapshot, snapshotting.Snapshot, snapshotting.Action]
 	sidecar    *reconcile.Loop[string, snapshotting.ContentSnapshot, snapshotting.ContentAction]
 	groups     groupHalves
@@ -100,6 +102,8 @@ type snapshotMutant struct {
 	repeats  int
 	// blind has no content listed by its handle.
 	blind bool
+	// together breaks a rule of one process.
+	together togetherMutant
 }
 
 func newSnapshotWorld(t *testing.T, mutant snapshotMutant) *snapshotWorld {
@@ -111,6 +115,15 @@ func newSnapshotWorld(t *testing.T, mutant snapshotMutant) *snapshotWorld {
 	w.silences = newSilences(w.server, w.clock.Now, func(format string, args ...any) {
 		w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
 	})
+	w.restart()
+	return w
+}
+
+// newTogetherWorld is a world in which both halves and the protection of claims are one process.
+func newTogetherWorld(t *testing.T, mutant snapshotMutant) *snapshotWorld {
+	t.Helper()
+	w := newSnapshotWorld(t, mutant)
+	w.together = &togetherWorld{w: w, durable: map[types.UID]intent.Entry{}}
 	w.restart()
 	return w
 }
@@ -129,16 +142,21 @@ func (w *snapshotWorld) restart() {
 	api := snapshotAPI{w.server.Client(), w}
 	w.overlays = nil
 	cached := w.overlay(api)
+	w.together.begin(w.t.Context(), cached)
 	controller := snapshot.NewController(snapshot.ControllerConfig{
-		Settings: settings, Mode: snapshotting.Settings{SourceMode: true}, Cached: cached, Live: api, Writer: cached.Recording(api),
+		Settings: settings, Mode: snapshotting.Settings{SourceMode: true, Together: w.together.driver()}, Cached: cached, Live: api,
+		Writer: cached.Recording(api), Together: w.together.memory(),
 	})
-	cached = w.overlay(api)
+	if w.together == nil {
+		cached = w.overlay(api)
+	}
 	prefix := "snapshot"
 	if w.mutant.fresh {
 		prefix = fmt.Sprintf("snapshot%d", w.processes)
 	}
 	sidecar := snapshot.NewSidecar(snapshot.SidecarConfig{
 		Settings: settings, Cached: cached, Live: api, Writer: cached.Recording(api), CSI: snapshotDriver{w: w}, Timeout: time.Minute,
+		Journal: w.together.journal(), Together: w.together.memory(),
 		ContentSettings: snapshotting.ContentSettings{Driver: "d", Naming: snapshotting.Naming{Prefix: prefix, Length: -1}},
 		Caller: csirpc.NewCaller(csirpc.CallerConfig{
 			Locks: &csirpc.VolumeLocks{}, ReadSecret: w.readSecret(api),
@@ -272,6 +290,7 @@ func (w *snapshotWorld) round() {
 			panic(ended)
 		}
 	}()
+	w.together.letClaimsGo()
 	keys := map[keyOfSnapshot]bool{{Namespace: "n", Name: "first"}: true, {Namespace: "n", Name: "second"}: true}
 	for _, vs := range objectsOf(w, &snapshotv1.VolumeSnapshot{}) { // members of groups among them
 		keys[client.ObjectKeyFromObject(vs)] = true
@@ -287,6 +306,7 @@ func (w *snapshotWorld) round() {
 	for _, name := range contents {
 		_, _ = w.sidecar.Reconcile(w.t.Context(), name)
 	}
+	w.together.writeResolved()
 }
 
 // versions tells two states of the world apart.
@@ -320,6 +340,7 @@ func (d snapshotDriver) CreateSnapshot(
 	w := d.w
 	err = w.step(func() error {
 		w.created++
+		w.together.checkSource(r.GetName())
 		if _, exists := w.snapshots[r.GetName()]; !exists {
 			w.made[r.GetName()]++
 			w.snapshots[r.GetName()] = "id-" + r.GetName()
@@ -391,6 +412,7 @@ func (w *snapshotWorld) createObjects(work snapshotWork) {
 	w.create(class)
 	claim := &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv"}}
 	claim.Namespace, claim.Name = "n", "claim"
+	claim.Finalizers = []string{names.FinalizerPVCProtection}
 	w.create(claim)
 	claim.Status.Phase = corev1.ClaimBound
 	if err := w.server.Client().Status().Update(w.t.Context(), claim); err != nil {

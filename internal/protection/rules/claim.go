@@ -30,6 +30,9 @@ type Claim struct {
 	Answer *Answer
 	// Asked is the time of the last live read; zero for never.
 	Asked time.Time
+	// Snapshots are the VolumeSnapshots that are being taken of a terminating claim, where this process
+	// keeps their source in memory, and not by a finalizer of the snapshot-controller.
+	Snapshots []string
 }
 
 // Answer has the pods that used a claim at a recent resourceVersion.
@@ -59,6 +62,8 @@ func DecideClaim(s Claim, now time.Time) Verdict {
 	}
 	users := s.users()
 	switch {
+	case len(s.Snapshots) > 0:
+		return AwaitSnapshots(s, now)
 	case len(users) > 0 && (s.Answer != nil || !due(s, now)):
 		return held(s, users, now)
 	case s.Answer == nil:
@@ -117,6 +122,20 @@ func held(s Claim, users []string, now time.Time) Verdict {
 			reason, "the claim is being deleted and goes when no pod uses it any more; in use by "+list(users),
 		),
 		Until: until,
+	}
+}
+
+// AwaitSnapshots waits until no snapshot is being taken of the claim. The end of each enqueues the claim;
+// one that another process began is found by looking again.
+func AwaitSnapshots(s Claim, now time.Time) Verdict {
+	reason := verdict.ClaimUsed
+	if !now.Before(s.Object.DeletionTimestamp.Add(TellAfter)) {
+		reason = verdict.ClaimStillUsed
+	}
+	return wait{
+		Finding: finding(reason, "the claim is being deleted and goes when no snapshot is being taken of it any more; "+
+			"not ready yet: "+list(s.Snapshots)),
+		Until: now.Add(AskAgain),
 	}
 }
 

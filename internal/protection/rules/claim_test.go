@@ -49,6 +49,7 @@ func claim(edits ...func(*Claim)) Claim {
 	return s
 }
 
+func snapshotted(s *Claim)        { s.Snapshots = []string{"s"} }
 func alive(s *Claim)              { s.Object.DeletionTimestamp = nil }
 func unheld(s *Claim)             { s.Object.Finalizers = []string{"x"} }
 func answered(s *Claim)           { s.Answer = &Answer{Version: "5"} }
@@ -86,6 +87,8 @@ func TestDecideClaim(t *testing.T) {
 			remembers(s)
 			s.Pods[0].Spec.NodeName = ""
 		}), 0, "DropFinalizer then nothing ClaimUnprotected"},
+		{"FL-18 a snapshot is taken of it", claim(answered, snapshotted), 0, "wait ClaimUsed until 30s"},
+		{"FL-18 told when it takes long", claim(snapshotted), at(time.Minute), "wait ClaimStillUsed until 1m30s"},
 		{"3.1 used in memory: no question", claim(remembers), 0, "wait ClaimUsed until 1m0s"},
 		{"8.29 told when it takes long", claim(remembers), at(time.Minute), "wait ClaimStillUsed until 10m0s"},
 		{"8.28 memory is doubted in the end", claim(remembers), at(LookEvery), "Ask then wait ClaimConfirming until 10m30s"},

@@ -34,6 +34,8 @@ type Controllers struct {
 	Queue *handoff.Queue // of the provisioner in the same process; nil for none
 	// Attachments connects with the attachers in the same process; nil for none.
 	Attachments *handoff.Attachments
+	// Snapshots is what the snapshot-controller in the same process knows; nil for none.
+	Snapshots *handoff.Snapshots
 
 	parts *Parts // of the run; set when the rows are listed
 }

@@ -42,7 +42,7 @@ func (c *Controllers) Role() sidecar.Role {
 // table returns the rows of the controllers, of which those run that --controllers names.
 func (c *Controllers) table(_ context.Context, s *sidecar.Sidecar) ([]registry.Controller, error) {
 	on, err := c.Enabled()
-	parts := &Parts{Sidecar: s, Queue: c.Queue, Attachments: c.Attachments}
+	parts := &Parts{Sidecar: s, Queue: c.Queue, Attachments: c.Attachments, Snapshots: c.Snapshots}
 	c.parts = parts
 	if !c.KeepInUse {
 		parts.ForceDetachAfter = c.ForceDetachAfter

@@ -42,6 +42,8 @@ type Parts struct {
 	TracksUse bool
 	// Attachments connects with the attachers in the same process; nil for none.
 	Attachments *handoff.Attachments
+	// Snapshots is what a snapshot-controller in the same process knows; nil for none.
+	Snapshots *handoff.Snapshots
 	// ForceDetachAfter is how long an unhealthy node may report an unwanted volume in use; 0 for
 	// ever.
 	ForceDetachAfter time.Duration
@@ -107,7 +109,8 @@ func protections(p *Parts) []registry.Controller {
 			Fields: pairsAnd(kube.PodFields),
 			Add: func(ctx context.Context, settings reconcile.Settings) error {
 				cfg := protectionConfig(p, settings)
-				err := protection.NewClaims(cfg).AddTo(ctx, p.Manager)
+				err := p.protectSources(ctx, &cfg)
+				err = errors.Join(err, protection.NewClaims(cfg).AddTo(ctx, p.Manager))
 				if p.TracksUse {
 					err = errors.Join(err, protection.NewUnused(cfg).AddTo(ctx, p.Manager))
 				}

@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/utils/clock"
 
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/handoff"
@@ -18,26 +19,29 @@ import (
 	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/roles/provisioner"
 	"github.com/purser-csi/purser/internal/roles/resizer"
+	"github.com/purser-csi/purser/internal/roles/snapshotter"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
-// Plane is the role plane: the controllers, a provisioner, a resizer and optionally an attacher in
-// one process. Together they need fewer writes.
+// Plane is the role plane: the controllers, a provisioner, a resizer and optionally an attacher and the roles
+// of snapshots in one process. Together they need fewer writes.
 type Plane struct {
 	*provisioner.Provisioner
-	Controllers  *controllers.Controllers
-	WithAttacher bool // --with-attacher
-	Attacher     *attacher.Attacher
-	Resizer      *resizer.Resizer
+	Controllers     *controllers.Controllers
+	WithAttacher    bool // --with-attacher
+	Attacher        *attacher.Attacher
+	Resizer         *resizer.Resizer
+	WithSnapshotter bool // --with-snapshotter
+	Snapshotter     *snapshotter.Snapshotter
 }
 
 // New has the default of every setting.
 func New() *Plane {
 	p := &Plane{
 		Provisioner: provisioner.New(), Controllers: controllers.New(), Attacher: attacher.New(),
-		Resizer: resizer.New(),
+		Resizer: resizer.New(), Snapshotter: snapshotter.New(),
 	}
-	p.Gates.Include(p.Controllers.Gates, p.Attacher.Gates, p.Resizer.Gates)
+	p.Gates.Include(p.Controllers.Gates, p.Attacher.Gates, p.Resizer.Gates, p.Snapshotter.Gates)
 	return p
 }
 
@@ -53,9 +57,11 @@ pass from the binder to the provisioner through a queue in memory, so that a
 volume takes four writes to provision and bind, and four to delete. Other
 drivers keep their own provisioners, which are asked by annotations. With
 --with-attacher, csi-attacher runs in the process too, and gets the driver's
-VolumeAttachments through a queue in memory.
+VolumeAttachments through a queue in memory. With --with-snapshotter,
+csi-snapshotter and the snapshot-controller of the cluster run in it, and a
+snapshot takes four writes to take, and three to delete.
 
-The flags and feature gates are those of all four roles, except for --workers,
+The flags and feature gates are those of all these roles, except for --workers,
 in whose place is --worker-threads; a flag that several of them have is for all
 of them, but the workers and delays of the controllers are their own. The
 resizer runs if the driver can expand or modify volumes. It uses the lease, the
@@ -81,25 +87,33 @@ func (p *Plane) AddFlags(f *pflag.FlagSet) {
 			"run csi-attacher as well, under its own lease; the service account needs its permissions too")
 		p.Controllers.DetachFlags(f)
 	})
+	cli.Grouped(f, "Snapshots", func(f *pflag.FlagSet) {
+		f.BoolVar(&p.WithSnapshotter, "with-snapshotter", false,
+			"run csi-snapshotter and the cluster's snapshot-controller as well, under the lease of csi-provisioner; "+
+				"there must be no other of either; the service account needs their permissions too")
+	})
 	p.Provisioner.AddFlags(f)
 	p.Resizer.AddExpansionFlags(f)
 	cli.AddOthers(f, p.Controllers.AddFlags, "worker-threads", "retry-interval-start", "retry-interval-max")
-	for _, role := range []cli.FlaggedRole{p.Attacher, p.Resizer} {
+	for _, role := range []cli.FlaggedRole{p.Attacher, p.Resizer, p.Snapshotter} {
 		cli.AddOthers(f, role.AddFlags, replaced...)
 	}
 	p.Resizer.Given = f.Changed
 }
 
 // replaced are flags of the roles that a flag of csi-provisioner replaces, since the process has one
-// number of workers.
-var replaced = []string{"workers"}
+// number of workers, or one of plane.
+var replaced = []string{"workers", "snapshot-controller"}
 
 // Validate implements role.
 func (p *Plane) Validate() error {
 	_, wanted := p.Controllers.Enabled()
 	return errors.Join(wanted, p.Controllers.ValidateDetach(),
 		cli.Need(p.Controllers.Workers > 0, "--controller-threads=0: must be at least 1, or nothing is worked on"),
-		p.Provisioner.Validate(), p.Resizer.ValidateExpansion())
+		p.Provisioner.Validate(), p.Resizer.ValidateExpansion(),
+		cli.Need(!p.WithSnapshotter || !p.NodeDeployment.Enabled,
+			"--with-snapshotter: not with --node-deployment; run `purser snapshot-controller` once for the cluster, "+
+				"and csi-snapshotter beside each driver"))
 }
 
 // Run implements role. When one of the roles ends, the others are stopped, and the process is
@@ -134,6 +148,9 @@ func (p *Plane) Run(ctx context.Context) error {
 	c.Tracing, p.Attacher.Tracing = p.Tracing, p.Tracing
 	p.Host(&p.Resizer.Common)
 	c.OthersRead = append(provisioner.Reads(), resizer.Reads()...)
+	if p.WithSnapshotter {
+		p.hostSnapshotter()
+	}
 	p.Notices = &cli.Notices{} // they are logged already
 	p.Colocated = process.Colocated{
 		Name: "controllers", Ready: c.Ready, Renewing: c.Renewing, Registry: c.Colocated.Registry,
@@ -163,6 +180,20 @@ func (p *Plane) prepareAttacher(together *handoff.Attachments, log logr.Logger) 
 	a.Election = electionOfControllers(p.Election, a.Election.Holder)
 	a.InProcess, a.Log, a.Locks = together, log.WithName("csi-attacher"), p.Locks
 	a.Colocated = process.Colocated{Registry: p.Controllers.Colocated.Registry}
+}
+
+// hostSnapshotter has the snapshot roles run within the provisioner, under its lease. The snapshot-controller,
+// csi-snapshotter, csi-provisioner and the protection of claims know of each other's work in memory.
+func (p *Plane) hostSnapshotter() {
+	together := handoff.NewSnapshots(clock.RealClock{})
+	p.Controllers.Snapshots, p.InProcess.Snapshots = together, together
+	p.Controllers.OthersRead = append(p.Controllers.OthersRead, snapshotter.Reads()...)
+	s := p.Snapshotter
+	s.Controller, s.InProcess = true, snapshotter.ColocatedSettings{
+		Snapshots: together, NoJournal: p.Journal.Intents == provisioner.IntentsOff,
+		SkipUnreadable: p.Journal.SkipUnreadable,
+	}
+	p.Host(&p.Resizer.Common, &s.Common)
 }
 
 // electionOfControllers returns the election of the controllers in the same process. It has its own

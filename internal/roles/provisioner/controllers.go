@@ -142,7 +142,7 @@ func (p *parts) deletions() []registry.Grant {
 // journals returns the permissions for the journal (RB-11).
 func (p *parts) journals() []registry.Grant {
 	return []registry.Grant{p.leases("get", "update", "create").
-		If(p.role.Journal.Intents != intentsOff, "")}
+		If(p.role.Journal.Intents != IntentsOff, "")}
 }
 
 func (p *parts) leases(verbs ...string) registry.Grant {

@@ -20,13 +20,14 @@ import (
 const (
 	intentsRequire    = "require"
 	intentsBestEffort = "best-effort"
-	intentsOff        = "off"
+	// IntentsOff has no journal.
+	IntentsOff = "off"
 )
 
 // validateIntents checks --intents.
 func (p *Provisioner) validateIntents() error {
 	switch p.Journal.Intents {
-	case intentsRequire, intentsBestEffort, intentsOff:
+	case intentsRequire, intentsBestEffort, IntentsOff:
 		return nil
 	}
 	return fmt.Errorf(
@@ -34,7 +35,7 @@ func (p *Provisioner) validateIntents() error {
 		p.Journal.Intents,
 		intentsRequire,
 		intentsBestEffort,
-		intentsOff,
+		IntentsOff,
 	)
 }
 
@@ -65,7 +66,7 @@ func (w *builder) requestsElsewhere(ctx context.Context) ([]source.Request, erro
 // run. An instance that creates no volumes has none. Every CreateVolume waits for a journal write,
 // so the journal has its own connection and does not wait behind other writes.
 func (w *builder) openJournal() (counted, error) {
-	if w.role.Journal.Intents == intentsOff || !w.createsVolumes() {
+	if w.role.Journal.Intents == IntentsOff || !w.createsVolumes() {
 		return provisioning.NewMemory(), nil
 	}
 	need := journal.BestEffort

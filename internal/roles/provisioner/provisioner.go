@@ -74,6 +74,9 @@ type ColocatedSettings struct {
 	Queue          *handoff.Queue // receives claims from the binder; nil when it is in another process
 	DropProtection bool           // the pv-protection controller is in the same process
 	Attacher       bool           // the attacher of the driver is in the same process
+	// Snapshots is what a snapshot-controller in the same process, which this role hosts, knows; nil for
+	// none.
+	Snapshots *handoff.Snapshots
 }
 
 // New returns a provisioner with the default of every setting.

@@ -33,7 +33,12 @@ func addSourceProtection(ctx context.Context, p *parts) error {
 	if err := p.cacheSnapshots(ctx); err != nil {
 		return err
 	}
+	together := p.role.InProcess.Snapshots
+	if !p.has(csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT) {
+		together = nil // the snapshot-controller does not run
+	}
 	p.sources = sources.New(sources.Config{
+		Together:  together,
 		Snapshots: p.cachedSnapshots,
 		Settings:  settings, Cached: p.Cached, Live: p.Manager.GetAPIReader(),
 		Writer: p.Writer,
@@ -42,6 +47,9 @@ func addSourceProtection(ctx context.Context, p *parts) error {
 		Requests: func(ctx context.Context) ([]source.Request, error) { return p.claims.SourceRequests(ctx) },
 		Flushed:  func(ctx context.Context) error { return p.journal.Flushed(ctx) },
 	})
+	if together != nil {
+		together.SetRestores(p.sources)
+	}
 	return p.sources.AddTo(ctx, p.Manager)
 }
 

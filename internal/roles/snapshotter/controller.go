@@ -8,8 +8,8 @@ import (
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	corev1 "k8s.io/api/core/v1"
 
+	"github.com/purser-csi/purser/internal/handoff"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/roles/cli"
@@ -112,6 +112,8 @@ type controllerSettings struct {
 	snapshotting.Settings
 	off    bool // not in this process
 	groups bool // the feature gate
+	// together is what the roles of the process know of snapshots; nil for none.
+	together *handoff.Snapshots
 }
 
 // controllerRows returns the controllers of snapshots and of groups, which are one object.
@@ -119,10 +121,12 @@ func controllerRows(run *sidecar.Sidecar, with controllerSettings) []registry.Co
 	var controller *snapshot.Controller
 	return []registry.Controller{
 		{
-			Name: snapshot.ControllerName, Off: with.off,
+			Name: snapshot.ControllerName, Off: with.off, Needs: with.needs(), Absent: absentKinds,
 			Grants: []registry.Grant{
 				registry.Allow("", "persistentvolumes", registry.Read...),
 				registry.Allow("", "persistentvolumeclaims", "get", "list", "watch", "update"),
+				registry.Allow("", "persistentvolumeclaims", "patch").By("deploy/rbac/controllers.yaml").
+					If(with.together != nil, "in the process of the controllers"),
 				registry.Allow("", "nodes", registry.Read...).By("deploy/optional/snapshot-controller-nodes.yaml").
 					If(with.Distributed, "with --enable-distributed-snapshotting"),
 				registry.Allow(snapshotv1.GroupName, "volumesnapshotclasses", registry.Read...),
@@ -134,14 +138,14 @@ func controllerRows(run *sidecar.Sidecar, with controllerSettings) []registry.Co
 				),
 				registry.Allow(snapshotv1.GroupName, "volumesnapshots/status", "patch"),
 			},
-			Fields: []*kube.Fields{
-				kube.Whole[corev1.PersistentVolume](), kube.Whole[corev1.PersistentVolumeClaim](),
-				kube.Whole[snapshotv1.VolumeSnapshot](), kube.Whole[snapshotv1.VolumeSnapshotContent](),
-				kube.Whole[snapshotv1.VolumeSnapshotClass](),
-			},
+			Fields: with.reads(),
 			Add: func(ctx context.Context, settings reconcile.Settings) error {
+				mode := with.Settings
+				if with.together != nil {
+					mode.Together = run.Driver.Name
+				}
 				controller = snapshot.NewController(snapshot.ControllerConfig{
-					Settings: settings, Mode: with.Settings,
+					Settings: settings, Mode: mode, Together: with.together,
 					Cached: run.Cached, Live: run.Manager.GetAPIReader(), Writer: run.Writer,
 					Operations: telemetry.NewSnapshotOperations(run.Registry),
 				})

@@ -41,6 +41,9 @@ type Snapshotter struct {
 	GroupPrefix     string
 	GroupUUIDLength int
 
+	// InProcess are the other roles of the process, with Controller; the zero value for none.
+	InProcess ColocatedSettings
+
 	resync, wait time.Duration
 }
 
@@ -202,12 +205,18 @@ func (s *Snapshotter) table(ctx context.Context, run *sidecar.Sidecar) ([]regist
 	rows := []registry.Controller{
 		{
 			Name: snapshot.SidecarName, Capability: csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT,
+			Needs: controllerSettings{together: s.InProcess.Snapshots}.needs(), Absent: absentKinds,
 			Grants: grantsOfContents(snapshotv1.GroupName, "volumesnapshot"),
 			Fields: []*kube.Fields{
 				kube.Whole[snapshotv1.VolumeSnapshotContent](), kube.Whole[snapshotv1.VolumeSnapshotClass](),
 			},
 			Add: func(ctx context.Context, settings reconcile.Settings) error {
-				return snapshot.NewSidecar(s.config(run, settings)).AddTo(ctx, run.Manager)
+				cfg := s.config(run, settings)
+				var err error
+				if cfg.Journal, err = s.openJournal(ctx, run); err != nil {
+					return err
+				}
+				return snapshot.NewSidecar(cfg).AddTo(ctx, run.Manager)
 			},
 		},
 		{
@@ -227,7 +236,7 @@ func (s *Snapshotter) table(ctx context.Context, run *sidecar.Sidecar) ([]regist
 	}
 	return append(rows, controllerRows(run, controllerSettings{
 		Settings: snapshotting.Settings{SourceMode: s.SourceMode, Distributed: s.Distributed},
-		off:      !s.Controller, groups: s.Gates.Enabled(gateGroups),
+		off:      !s.Controller, groups: s.Gates.Enabled(gateGroups), together: s.InProcess.Snapshots,
 	})...), nil
 }
 
@@ -250,7 +259,7 @@ func (s *Snapshotter) config(run *sidecar.Sidecar, settings reconcile.Settings) 
 			ExtraMetadata: s.ExtraMetadata, Node: s.node(),
 			Lists: run.Driver.Controller[csi.ControllerServiceCapability_RPC_LIST_SNAPSHOTS],
 		},
-		CSI: run.Conn.Controller(), Timeout: s.Timeout,
+		CSI: run.Conn.Controller(), Timeout: s.Timeout, Together: s.InProcess.Snapshots,
 		Caller: csirpc.NewCaller(csirpc.CallerConfig{
 			Locks: run.Config.Locks, InFlight: run.InFlight(), ReadSecret: kube.ReadSecret(run.Manager.GetAPIReader()),
 		}),

@@ -40,8 +40,8 @@ func (s view) begin() Verdict {
 		named = class.Name
 	}
 	actions := s.protect(class.policy, named)
-	if !s.k.isGroup() && !hasFinalizer(s.Claim, names.FinalizerSnapshotClaim) {
-		actions = append(actions, ProtectClaim{})
+	if !s.k.isGroup() {
+		actions = append(actions, s.protectClaim(class.driver)...)
 	}
 	actions = append(actions, CreateContent{created})
 	then := wait{Finding: verdict.Because(
@@ -88,7 +88,8 @@ func (s view) nameDue() time.Time {
 // A cached volume that belongs to this very claim is enough: neither its handle nor the volume of a bound
 // claim changes, and the write that protects the claim is refused if the claim is another one by now. A
 // claim that has the finalizer already is not written. From any other volume, or none, nothing follows, since
-// the cache may be stale.
+// the cache may be stale. A claim that is kept in memory is not written either: it is read, until no other
+// process can have let go what the cache still has.
 func (s view) unreadSource() Verdict {
 	switch {
 	case s.k.isGroup() && s.object.selector == nil && s.lacks(ReadSources):
@@ -96,10 +97,50 @@ func (s view) unreadSource() Verdict {
 	case s.Claim != nil && s.Claim.Spec.VolumeName != "" && s.lacks(ReadVolume) &&
 		(volumeProblem(s.Claim, s.Volume) != "" || hasFinalizer(s.Claim, names.FinalizerSnapshotClaim)):
 		return s.ask(verdict.Ref{What: ReadVolume, Name: s.Claim.Spec.VolumeName})
+	case s.Claim != nil && s.Volume != nil && s.Volume.Spec.CSI != nil && s.lacks(ReadClaim) &&
+		!s.isProtected(s.Claim) && s.mayHold(s.Volume.Spec.CSI.Driver) && s.HoldsSince < holdsAlone:
+		return s.ask(verdict.Ref{What: ReadClaim, Namespace: s.Claim.Namespace, Name: s.Claim.Name})
 	case s.Distributed && s.Volume != nil && s.Volume.Spec.NodeAffinity != nil && s.lacks(ReadNodes):
 		return s.ask(verdict.Ref{What: ReadNodes})
 	}
 	return nil
+}
+
+// holdsAlone is for how long the protection of claims must have led in this process until a cached claim
+// can be held: it has not let the claim go, and the cache has what an earlier leader let go.
+const holdsAlone = time.Minute
+
+// mayHold reports whether the claim can be kept in memory: the finalizer of the protection keeps it, which
+// this process alone removes, and no other process takes the snapshot.
+func (s view) mayHold(driver string) bool {
+	return s.MayHold && driver != "" && driver == s.Together && !s.k.isGroup() &&
+		hasFinalizer(s.Claim, names.FinalizerPVCProtection)
+}
+
+// isProtected reports whether a claim cannot go while the snapshot is taken.
+func (s view) isProtected(claim metav1.Object) bool {
+	return s.Held || hasFinalizer(claim, names.FinalizerSnapshotClaim)
+}
+
+// protectClaim keeps the source until the snapshot is ready.
+func (s view) protectClaim(driver string) []Action {
+	switch {
+	case s.isProtected(s.Claim):
+		return nil
+	case s.mayHold(driver):
+		return []Action{HoldClaim{}}
+	}
+	return []Action{ProtectClaim{}}
+}
+
+// protectAgain keeps the source of a snapshot that another process began, and kept in its memory.
+func (s view) protectAgain() []Action {
+	c := s.content
+	if s.k.isGroup() || !s.object.dynamic || s.object.isReady() || c.isReady() || s.Claim == nil ||
+		s.Claim.DeletionTimestamp != nil && !s.mayHold(c.driver) {
+		return nil
+	}
+	return s.protectClaim(c.driver)
 }
 
 func hasFinalizer(o metav1.Object, finalizer string) bool {
@@ -130,7 +171,7 @@ func (s view) sourceProblem() (problem verdict.Finding, bad bool) {
 	for _, source := range all {
 		claim, pv := source.Claim, source.Volume
 		switch {
-		case claim.DeletionTimestamp != nil && (s.k.isGroup() || !hasFinalizer(claim, names.FinalizerSnapshotClaim)):
+		case claim.DeletionTimestamp != nil && (s.k.isGroup() || !s.isProtected(claim)):
 			return s.k.failedContent("the claim %q is being deleted", claim.Name), true
 		case claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName == "":
 			return s.k.failedContent(

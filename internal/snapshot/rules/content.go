@@ -23,7 +23,10 @@ type (
 
 // DecideContent says what the sidecar does for a content of either kind (SN-A4, SN-E1, SN-G2, SN-G5).
 func DecideContent[C Contents, L Classes](state ContentState[C, L], now time.Time) ContentVerdict {
-	s := sidecarViewOf(state, now)
+	return sidecarViewOf(state, now).decide()
+}
+
+func (s sidecarView) decide() ContentVerdict {
 	c := s.content
 	switch {
 	case c == nil:
@@ -32,14 +35,32 @@ func DecideContent[C Contents, L Classes](state ContentState[C, L], now time.Tim
 		return idle("another driver serves the %s", s.k.contentKind())
 	case s.Node != "" && c.Labels[names.LabelSnapshotNode] != s.Node: // SN-L2
 		return idle("the sidecar on another node serves the %s", s.k.contentKind())
+	case c.DeletionTimestamp != nil && !hasFinalizer(c, s.k.contentFinalizer):
+		return idle("the %s does not wait for the driver", s.k.contentKind())
+	case s.Recorded:
+		return s.recorded()
 	case c.DeletionTimestamp == nil:
 		return s.serve()
-	case !hasFinalizer(c, s.k.contentFinalizer):
-		return idle("the %s does not wait for the driver", s.k.contentKind())
 	case !has(c.Annotations, s.k.creating) || c.handle != "":
 		return s.remove()
 	}
 	return s.serve() // the outcome of an earlier call is unknown
+}
+
+// recorded ends the entry that a process left in the journal, or that a failed write of this one left. An
+// entry is for the time of one run: a content whose call has an unknown outcome has the annotation, which
+// every csi-snapshotter understands.
+func (s sidecarView) recorded() ContentVerdict {
+	found, action := verdict.Because(
+		verdict.ContentCreating, "an earlier call may have made the %s, and is repeated", s.k.thing,
+	), ContentAction(MarkCreating{s.k.creating})
+	if s.content.handle != "" {
+		found.Message = fmt.Sprintf("an earlier call made the %s %q", s.k.thing, s.content.handle)
+		action = ResolveCall{}
+	}
+	return contentDo{
+		Finding: found, Actions: []ContentAction{action}, Then: contentWait{Finding: found, Until: s.now},
+	}
 }
 
 // serve has the snapshot made, or found, until it is ready.
@@ -144,8 +165,12 @@ func (s sidecarView) create() ContentVerdict {
 	todo := CreateSnapshot{
 		Name: s.Naming.Name(c.ref.UID), Volumes: c.volumes, Parameters: parameters, Secret: c.secret(),
 	}
-	if !has(c.Annotations, s.k.creating) {
+	switch {
+	case has(c.Annotations, s.k.creating):
+	case !s.Journal || s.k.isGroup():
 		todo.Mark = s.k.creating
+	default: // a snapshot whose handle is known is deleted by it, whatever a call does
+		todo.Record = c.handle == ""
 	}
 	return contentDo{
 		Finding: verdict.Because(verdict.ContentCreating,

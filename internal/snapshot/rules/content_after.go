@@ -53,14 +53,10 @@ func (s sidecarView) afterCreate(a Answer, f *Failure) ContentVerdict {
 		if notMade && c.DeletionTimestamp != nil {
 			because.Fix = c.creationFix(*f)
 		}
-		var actions []ContentAction
-		if f.IsFinal() {
-			actions = append(actions, ClearCreating{s.k.creating})
-		}
-		return s.refuse(actions, because)
+		return s.refuse(s.afterFailure(*f), because)
 	}
 	done := s.answered(a)
-	done.Actions = append(done.Actions, ClearCreating{s.k.creating})
+	done.Actions = append(done.Actions, s.unmark()...)
 	done.Finding = verdict.Because(verdict.ContentIdle, "the driver made the %s %q", s.k.thing, a.Handle)
 	if a.Ready {
 		return done
@@ -70,11 +66,34 @@ func (s sidecarView) afterCreate(a Answer, f *Failure) ContentVerdict {
 	)
 	if c.isTaken() {
 		done.Actions = nil
-		if has(c.Annotations, s.k.creating) {
-			done.Actions = []ContentAction{ClearCreating{s.k.creating}}
+		if s.Recorded || has(c.Annotations, s.k.creating) {
+			done.Actions = s.unmark()
 		}
 	}
 	return done
+}
+
+// unmark ends what was written down before a call whose outcome is known now.
+func (s sidecarView) unmark() []ContentAction {
+	switch {
+	case s.Recorded:
+		return []ContentAction{ResolveCall{}}
+	case s.Journal && !s.k.isGroup() && !has(s.content.Annotations, s.k.creating):
+		return nil
+	}
+	return []ContentAction{ClearCreating{s.k.creating}}
+}
+
+// afterFailure is unmark for a call that failed. After one with an unknown outcome the annotation takes
+// the place of the entry in the journal.
+func (s sidecarView) afterFailure(f Failure) []ContentAction {
+	switch {
+	case f.IsFinal():
+		return s.unmark()
+	case s.Recorded:
+		return []ContentAction{MarkCreating{s.k.creating}}
+	}
+	return nil
 }
 
 func (s sidecarView) afterFind(a Answer, f *Failure) ContentVerdict {

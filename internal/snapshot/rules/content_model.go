@@ -40,6 +40,9 @@ type ContentSettings struct {
 	// Node has only contents be served whose snapshots are taken on this node (--node-deployment);
 	// empty for all.
 	Node string
+	// Journal has calls be recorded in the journal of this process, in place of the annotation
+	// volumesnapshot-being-created (FL-18). Groups keep the annotation.
+	Journal bool
 }
 
 type (
@@ -62,6 +65,8 @@ type ContentInputs struct {
 	NotBefore time.Time // when the next attempt after a failure is due
 	// Asked is when the driver last said that the snapshot is not ready; zero for never.
 	Asked time.Time
+	// Recorded says that the journal has a call that creates the snapshot, whose outcome is not known.
+	Recorded bool
 	// Sharing has all contents that existed when this one became [IsRemovable], or later; nil before
 	// they are read.
 	Sharing *Sharing
@@ -82,6 +87,12 @@ type ContentAction interface{ contentAction() }
 type (
 	// ClearCreating removes an annotation once the outcome of a call that creates is known.
 	ClearCreating struct{ Annotation string }
+	// MarkCreating sets the annotation for a call of the journal whose outcome is not known, and then
+	// resolves its entry.
+	MarkCreating struct{ Annotation string }
+	// ResolveCall resolves the entry of the journal: the outcome of the call is known, and the status has
+	// it.
+	ResolveCall struct{}
 	// CreateSnapshot asks the driver for a snapshot, or a group of them. What follows is for
 	// [AfterCreate] to say.
 	CreateSnapshot struct {
@@ -93,6 +104,8 @@ type (
 		// It is written when the secret is read and nothing but the driver can refuse the call any more
 		// (SN-N7, SN-N9, SN-A5): a content with the annotation is deleted only after the outcome of a call.
 		Mark string
+		// Record has the call be recorded in the journal before it, in place of the annotation (FL-30).
+		Record bool
 	}
 	// FindSnapshot asks the driver about a snapshot, or a group and its members. What follows is for
 	// [AfterFind] to say.
@@ -114,6 +127,8 @@ type (
 )
 
 func (ClearCreating) contentAction()      {}
+func (MarkCreating) contentAction()       {}
+func (ResolveCall) contentAction()        {}
 func (CreateSnapshot) contentAction()     {}
 func (FindSnapshot) contentAction()       {}
 func (DeleteSnapshot) contentAction()     {}

@@ -83,6 +83,63 @@ func sameHandle(edits ...editContent) func(*ContentSnapshot) {
 	}
 }
 
+// journaled has calls be recorded in the journal, and recorded has one there.
+func journaled(s *ContentSnapshot) { s.Journal = true }
+
+func recorded(s *ContentSnapshot) { s.Journal, s.Recorded = true, true }
+
+// FL-18, FL-30: what is written down before a call, and what ends it.
+func TestJournalOfCalls(t *testing.T) {
+	state := func(c *snapshotv1.VolumeSnapshotContent, edits ...func(*ContentSnapshot)) ContentSnapshot {
+		s := ContentSnapshot{ContentSettings: ContentSettings{Driver: "d", Naming: Naming{"snapshot", -1}}, Content: c, Class: class("d")}
+		for _, edit := range edits {
+			edit(&s)
+		}
+		return s
+	}
+	for name, tc := range map[string]struct {
+		s    ContentSnapshot
+		want string // annotation and entry
+	}{
+		"alone":                          {state(content()), names.AnnSnapshotBeingCreated + " false"},
+		"in the journal":                 {state(content(), journaled), " true"},
+		"marked by another process":      {state(content(annotated(names.AnnSnapshotBeingCreated)), journaled), " false"},
+		"the handle is known":            {state(content(taken), journaled), " false"},
+		"the handle is known, and alone": {state(content(taken)), names.AnnSnapshotBeingCreated + " false"},
+	} {
+		call := DecideContent(tc.s, now).(contentDo).Actions[0].(CreateSnapshot)
+		if got := fmt.Sprint(call.Mark, " ", call.Record); got != tc.want {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+	final, unknown := &Failure{Code: codes.Internal}, &Failure{Code: codes.DeadlineExceeded}
+	done := Answer{Handle: "h", Ready: true}
+	marked := annotated(names.AnnSnapshotBeingCreated)
+	for name, tc := range map[string]struct {
+		s       ContentSnapshot
+		answer  Answer
+		failure *Failure
+		want    string
+	}{
+		"ready":                    {state(content(), recorded), done, nil, "do WriteContentStatus,ResolveCall; nothing ContentIdle"},
+		"ready, and alone":         {state(content()), done, nil, "do WriteContentStatus,ClearCreating; nothing ContentIdle"},
+		"ready, and marked":        {state(content(marked), journaled), done, nil, "do WriteContentStatus,ClearCreating; nothing ContentIdle"},
+		"ready, after a known one": {state(content(taken), journaled), done, nil, "do WriteContentStatus; nothing ContentIdle"},
+		"processed":                {state(content(), recorded), Answer{Handle: "h"}, nil, "do WriteContentStatus,ResolveCall; wait ContentPolled"},
+		"processed again":          {state(content(taken), journaled), Answer{Handle: "snap"}, nil, "do ; wait ContentPolled"},
+		"final":                    {state(content(), recorded), Answer{}, final, "do ResolveCall,WriteContentStatus; refuse ContentCreateFailed"},
+		"final, and marked":        {state(content(marked), journaled), Answer{}, final, "do ClearCreating,WriteContentStatus; refuse ContentCreateFailed"},
+		"unknown":                  {state(content(), recorded), Answer{}, unknown, "do MarkCreating,WriteContentStatus; refuse ContentCreateFailed"},
+		"unknown, and marked":      {state(content(marked), journaled), Answer{}, unknown, "do WriteContentStatus; refuse ContentCreateFailed"},
+		"not sent":                 {state(content(), journaled), Answer{}, &Failure{NoAnswer: true}, "do WriteContentStatus; refuse ContentCreateFailed"},
+		"without an id: not final": {state(content(), recorded), Answer{}, nil, "do MarkCreating,WriteContentStatus; refuse ContentCreateFailed"},
+	} {
+		if got := verdicttest.Show(AfterCreate(tc.s, tc.answer, tc.failure, now)); got != tc.want {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
 func TestDecideContent(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -111,6 +168,12 @@ func TestDecideContent(t *testing.T) {
 			c.Status = &snapshotv1.VolumeSnapshotContentStatus{}
 		}), nil, "nothing ContentIdle"},
 		{"SN-E3: member deleted", content(ready, terminating, annotated(names.AnnGroupSnapshotHandle), annotated(names.AnnSnapshotBeingDeleted)), nil, "do ReleaseContent; nothing ContentDeleting"},
+		{"FL-30: recorded before the call", content(), journaled, "do CreateSnapshot"},
+		{"an entry of an earlier call", content(), recorded, "do MarkCreating; wait ContentCreating"},
+		{"an entry, and the backoff", content(), func(s *ContentSnapshot) { recorded(s); s.NotBefore = now.Add(1) }, "do MarkCreating; wait ContentCreating"},
+		{"an entry of a call with a known outcome", content(ready), recorded, "do ResolveCall; wait ContentCreating"},
+		{"an entry of a content that is being deleted", content(terminating, annotated(names.AnnSnapshotBeingDeleted)), recorded, "do MarkCreating; wait ContentCreating"},
+		{"an entry of a content that is free to go", content(terminating, unfinalized), recorded, "nothing ContentIdle"},
 		{"no source", content(func(c *snapshotv1.VolumeSnapshotContent) { c.Spec.Source.VolumeHandle = nil }), nil, "refuse ContentCheckFailed"},
 		{"SN-E1: deleted by hand", content(ready, terminating), nil, "wait ContentAwaitsDeletion"},
 		{"SN-E2: deleted", content(ready, terminating, annotated(names.AnnSnapshotBeingDeleted)), sharingRead, "do DeleteSnapshot"},
@@ -158,7 +221,7 @@ func TestCreateRequest(t *testing.T) {
 	got := fmt.Sprint(todo.Actions[0])
 	want := fmt.Sprint(CreateSnapshot{"snapshot-u", []string{"h"}, map[string]string{
 		"a": "b", names.ParameterSnapshotName: "s", names.ParameterSnapshotNamespace: "n", names.ParameterSnapshotContentName: "snapcontent-u",
-	}, types.NamespacedName{Namespace: "y", Name: "x"}, names.AnnSnapshotBeingCreated})
+	}, types.NamespacedName{Namespace: "y", Name: "x"}, names.AnnSnapshotBeingCreated, false})
 	if got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

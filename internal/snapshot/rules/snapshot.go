@@ -111,11 +111,15 @@ func (s view) keepReady() Verdict {
 
 // releaseClaim takes the finalizer off the source when no VolumeSnapshot needs it any more (SN-N5).
 func (s view) releaseClaim() []Action {
+	var actions []Action
+	if s.Held {
+		actions = append(actions, EndHold{})
+	}
 	if s.Claim == nil || !slices.Contains(s.Claim.Finalizers, names.FinalizerSnapshotClaim) ||
 		slices.ContainsFunc(s.Others, NeedsClaim) {
-		return nil
+		return actions
 	}
-	return []Action{ReleaseClaim{}}
+	return append(actions, ReleaseClaim{})
 }
 
 // protect adds the finalizers that the object lacks for a content of a policy (SN-N2, SN-N3, SN-N6),
@@ -148,6 +152,7 @@ func (s view) follow() Verdict {
 			s.k.contentKind(), c.Name, s.k.objectKind(), c.ref.Namespace, c.ref.Name, c.ref.UID))
 	}
 	actions := append(s.protect(c.policy, ""), s.bind()...)
+	actions = append(actions, s.protectAgain()...)
 	return s.progress(append(actions, s.members()...))
 }
 

@@ -30,6 +30,9 @@ type Settings struct {
 	// Groups says that this process follows groups: it does not where the gate is off, or the cluster does
 	// not serve their kinds.
 	Groups bool
+	// Together is the driver whose csi-snapshotter and csi-provisioner run in this process, under its lease,
+	// so that marks in memory take the place of some in the API server (FL-18, FL-19, FL-21); empty for none.
+	Together string
 }
 
 // What a decision may ask for, each of the API server but ReadNodes.
@@ -39,6 +42,7 @@ const (
 	ReadVolume  = "volume"  // of the source
 	ReadNodes   = "nodes"   // all of them
 	ReadSources = "sources" // what [Selector] selects, and their volumes
+	ReadClaim   = "claim"   // the source
 	// ReadSharing is all contents that may have the handle of this name.
 	ReadSharing = "sharing"
 )
@@ -69,12 +73,22 @@ type State[O Requests, C Contents, L Classes] struct {
 type Inputs struct {
 	Settings
 	Key types.NamespacedName
-	// Restoring are the claims without a volume whose source is the VolumeSnapshot, or a member.
+	// Restoring are the claims without a volume whose source is the VolumeSnapshot, or a member, and the
+	// calls and requests of a provisioner in this process that use it.
 	Restoring []string
 
 	Read []string // what was read because a decision asked for it
 
 	// Of a VolumeSnapshot.
+
+	// MayHold says that the protection of claims leads in this process, so that it keeps a claim in memory.
+	// HoldsSince is for how long it has led.
+	MayHold    bool
+	HoldsSince time.Duration
+	// Held says that the claim is kept in memory for this VolumeSnapshot.
+	Held bool
+	// Deleting says that the csi-snapshotter in this process knows that the content is being deleted.
+	Deleting bool
 
 	Claim *corev1.PersistentVolumeClaim // the source; nil: there is none
 	// Volume is the one that the claim names, from the cache until it is read; nil for none, or where the
@@ -121,6 +135,9 @@ type (
 	}
 	// ProtectClaim adds the finalizer pvc-as-source-protection to the source.
 	ProtectClaim struct{}
+	// HoldClaim keeps the source in the memory of this process. If that is not possible any more, it is
+	// ProtectClaim.
+	HoldClaim struct{}
 	// CreateContent writes the content of a dynamic snapshot. Content is a pointer of [Contents].
 	CreateContent struct{ Content metav1.Object }
 	// BindContent has a pre-provisioned content refer to the object by its uid, with the class if it is
@@ -146,12 +163,15 @@ type (
 	}
 	// MarkDeleting sets an annotation on the content: the object is being deleted.
 	MarkDeleting struct{ Annotation string }
-	// DeleteContent deletes the content.
-	DeleteContent struct{}
+	// DeleteContent deletes the content. With InMemory, the csi-snapshotter in this process gets to know it
+	// first, and the API server refuses if the content has changed: its deletion policy decides.
+	DeleteContent struct{ InMemory bool }
 	// DeleteMember deletes a member VolumeSnapshot.
 	DeleteMember struct{ Name string }
 	// ReleaseClaim removes the finalizer of the source.
 	ReleaseClaim struct{}
+	// EndHold ends HoldClaim.
+	EndHold struct{}
 	// ReleaseSnapshot removes finalizers of the object.
 	ReleaseSnapshot struct{ Finalizers []string }
 )
@@ -167,6 +187,8 @@ func (MarkDeleting) action()    {}
 func (DeleteContent) action()   {}
 func (DeleteMember) action()    {}
 func (ReleaseClaim) action()    {}
+func (HoldClaim) action()       {}
+func (EndHold) action()         {}
 func (ReleaseSnapshot) action() {}
 
 // view is a [State] as the rules for both kinds read it.

@@ -37,11 +37,12 @@ func (s view) remove() Verdict {
 	}
 	var actions []Action
 	goes := refers && c.policy == snapshotv1.VolumeSnapshotContentDelete
-	if refers && !has(c.Annotations, s.k.deleting) { // SN-D5
+	inMemory := goes && s.isTogether(c) && (s.Deleting || c.DeletionTimestamp == nil)
+	if refers && !inMemory && !has(c.Annotations, s.k.deleting) { // SN-D5
 		actions = append(actions, MarkDeleting{s.k.deleting})
 	}
 	if goes && c.DeletionTimestamp == nil {
-		actions = append(actions, DeleteContent{})
+		actions = append(actions, DeleteContent{InMemory: inMemory})
 	}
 	for _, name := range s.Owned {
 		actions = append(actions, DeleteMember{name})
@@ -59,6 +60,11 @@ func (s view) remove() Verdict {
 		)})
 	}
 	return do{Finding: deleting, Actions: append(actions, ReleaseSnapshot{held}), Then: nothing{Finding: deleting}}
+}
+
+// isTogether reports whether the csi-snapshotter of a content runs in this process.
+func (s view) isTogether(c *contentView) bool {
+	return s.Together != "" && c.driver == s.Together && !s.k.isGroup()
 }
 
 // AfterMark decides again about a terminating object if the response to MarkDeleting shows another

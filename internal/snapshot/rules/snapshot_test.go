@@ -17,7 +17,7 @@ import (
 )
 
 // allRead says that all was read for which a decision may ask.
-var allRead = []string{ReadContent, ReadGroup, ReadVolume, ReadNodes, ReadSources}
+var allRead = []string{ReadContent, ReadGroup, ReadVolume, ReadNodes, ReadSources, ReadClaim}
 
 // world is a VolumeSnapshot of a bound claim with everything in order.
 func world(edits ...func(*Snapshot)) Snapshot {
@@ -89,6 +89,21 @@ func madeAgo(age time.Duration) editContent {
 func finalized(s *Snapshot) {
 	s.Snapshot.Finalizers = []string{names.FinalizerSnapshotSource, names.FinalizerSnapshotBound}
 	s.Claim.Finalizers = []string{names.FinalizerSnapshotClaim}
+}
+
+// together is a process that has run for long, with all roles of the driver.
+func together(s *Snapshot) {
+	s.Together, s.MayHold, s.HoldsSince = "d", true, time.Hour
+	s.Claim.Finalizers = []string{names.FinalizerPVCProtection}
+}
+
+func held(s *Snapshot) { s.Held = true }
+
+func claimGoes(s *Snapshot) { s.Claim.DeletionTimestamp = new(metav1.NewTime(now)) }
+
+// prepared has the finalizers of the VolumeSnapshot alone.
+func prepared(s *Snapshot) {
+	s.Snapshot.Finalizers = []string{names.FinalizerSnapshotSource, names.FinalizerSnapshotBound}
 }
 
 func deleting(s *Snapshot) { s.Snapshot.DeletionTimestamp = new(metav1.NewTime(now)) }
@@ -166,6 +181,24 @@ func TestDecideSnapshot(t *testing.T) {
 		{"SN-Q5: taken by another", world(preProvisioned, withContent(static, func(c *snapshotv1.VolumeSnapshotContent) {
 			c.Spec.VolumeSnapshotRef.UID = "x"
 		})), refused + "SnapshotContentTaken"},
+		{"FL-18: kept in memory", world(together), "do PrepareSnapshot,HoldClaim,CreateContent; wait SnapshotAwaitsDriver"},
+		{"FL-18: the protection leads elsewhere", world(together, func(s *Snapshot) { s.MayHold = false }), "do PrepareSnapshot,ProtectClaim,CreateContent; wait SnapshotAwaitsDriver"},
+		{"FL-18: the claim has no protection", world(together, func(s *Snapshot) { s.Claim.Finalizers = nil }), "do PrepareSnapshot,ProtectClaim,CreateContent; wait SnapshotAwaitsDriver"},
+		{"FL-18: another driver's", world(together, func(s *Snapshot) { s.Together = "e" }), "do PrepareSnapshot,ProtectClaim,CreateContent; wait SnapshotAwaitsDriver"},
+		{"FL-18: held, and deleted since", world(together, held, claimGoes), "do PrepareSnapshot,CreateContent; wait SnapshotAwaitsDriver"},
+		{"FL-18: deleted before it is held", world(together, claimGoes), refused + "SnapshotContentCreateFailed"},
+		{"FL-18: ready", world(together, held, prepared, withContent(ready)), "do WriteStatus,EndHold; nothing SnapshotUsable"},
+		{"FL-18: begun by another process", world(together, prepared, withContent(), bound), "do HoldClaim; wait SnapshotAwaitsDriver"},
+		{"FL-18: begun by another process, and deleted", world(together, prepared, claimGoes, withContent(), bound), "do HoldClaim; wait SnapshotAwaitsDriver"},
+		{"FL-18: begun together, and taken over by a process alone", world(prepared, withContent(), bound), "do ProtectClaim; wait SnapshotAwaitsDriver"},
+		{"FL-18: the same, and deleted: it can get no finalizer", world(prepared, claimGoes, withContent(), bound), "wait SnapshotAwaitsDriver"},
+		{"FL-18: the claim is gone", world(prepared, withContent(), bound, func(s *Snapshot) { s.Claim = nil }), "wait SnapshotAwaitsDriver"},
+		{"FL-19: deleted together", world(together, prepared, withContent(ready), deleting), "do DeleteContent; wait SnapshotDeleting"},
+		{"FL-19: the content goes", world(together, prepared, withContent(ready, terminating), deleting, func(s *Snapshot) { s.Deleting = true }), "wait SnapshotDeleting"},
+		{"FL-19: the content goes, after a restart", world(together, prepared, withContent(ready, terminating), deleting), "do MarkDeleting; wait SnapshotDeleting"},
+		{"FL-19: retained", world(together, prepared, withContent(ready, retained), deleting), "do MarkDeleting,ReleaseSnapshot; nothing SnapshotDeleting"},
+		{"FL-19: another driver's", world(together, prepared, withContent(ready), deleting, func(s *Snapshot) { s.Together = "e" }), "do MarkDeleting,DeleteContent; wait SnapshotDeleting"},
+		{"FL-21: restored", world(together, prepared, withContent(ready), deleting, func(s *Snapshot) { s.Restoring = []string{"1 calls in flight"} }), "refuse SnapshotRestoring"},
 		{"SN-D2: deleted, no finalizer", world(deleting), "nothing SnapshotDeleting"},
 		{"SN-D1: deleted before its content", world(finalized, deleting), "do ReleaseClaim,ReleaseSnapshot; nothing SnapshotDeleting"},
 		{"SN-D1: content of another", world(finalized, deleting, withContent(noRefUID)), "do ReleaseClaim,ReleaseSnapshot; nothing SnapshotDeleting"},
@@ -210,6 +243,8 @@ func TestDecideSnapshotReads(t *testing.T) {
 		{"SN-W7: the volume of a new snapshot", world(unread, func(s *Snapshot) { s.Volume = nil }), "read [volume/pv]"},
 		{"a cached volume of another claim", world(unread, func(s *Snapshot) { s.Volume.Spec.ClaimRef.UID = "x" }), "read [volume/pv]"},
 		{"the cached volume of the claim", world(unread), "do PrepareSnapshot,ProtectClaim,CreateContent; wait SnapshotAwaitsDriver"},
+		{"FL-18: a claim that is kept in memory, soon after the start", world(unread, together, func(s *Snapshot) { s.HoldsSince = time.Second }), "read [claim/n/claim]"},
+		{"FL-18: a claim that is kept in memory, later", world(unread, together), "do PrepareSnapshot,HoldClaim,CreateContent; wait SnapshotAwaitsDriver"},
 		{"SN-L1: the nodes of its volume", world(local, func(s *Snapshot) { s.Read = []string{ReadVolume} }), "read [nodes]"},
 		{"not for a snapshot that has its content", world(unread, finalized, withContent(), bound), "wait SnapshotAwaitsDriver"},
 		{"SN-H2: a bound content that the cache lacks", world(unread, withContent(ready), bound, func(s *Snapshot) { s.Content = nil }), "read [content/snapcontent-u]"},

@@ -29,7 +29,6 @@ const (
 	accountSnapshotter = "csi-snapshotter"
 	accountController  = "snapshot-controller"
 	accountPlane       = "plane"
-	accountSnapshots   = "snapshots" // both roles of snapshots in one process
 	accountStock       = "controllers-of-stock"
 	accountUsers       = "users"
 	accountBare        = "bare"
@@ -104,10 +103,9 @@ func (b *bench) contenders() []runner.Contender {
 		}},
 		{Short: bareTogether, Name: "bare client of one process"},
 		{
-			Short: ourTogether, Name: "one process: plane --with-attacher, and csi-snapshotter --snapshot-controller",
+			Short: ourTogether, Name: "one process: plane --with-attacher --with-snapshotter",
 			Programs: []runner.Program{
-				ours(accountPlane, true, "plane", "--with-attacher", leases, threads),
-				ours(accountSnapshots, true, "csi-snapshotter", "--snapshot-controller", threads),
+				ours(accountPlane, true, "plane", "--with-attacher", "--with-snapshotter", leases, threads),
 			},
 		},
 	}
@@ -138,10 +136,10 @@ func accounts(ctx context.Context, r *runner.Run) error {
 		clusterRoles, roles []string
 	}{
 		{
-			accountPlane, roles(accountControllers, accountProvisioner, accountAttacher, accountResizer),
+			accountPlane, roles(accountControllers, accountProvisioner, accountAttacher, accountResizer,
+				accountSnapshotter, accountController),
 			roles(accountControllers, accountProvisioner),
 		},
-		{accountSnapshots, roles(accountSnapshotter, accountController), nil},
 		{accountStock, []string{"cluster-admin"}, nil},
 		{accountUsers, []string{"cluster-admin"}, nil},
 		{accountBare, []string{"cluster-admin"}, nil},
