@@ -312,6 +312,9 @@ func (w *snapshotWorld) round() {
 // versions tells two states of the world apart.
 func (w *snapshotWorld) versions() string {
 	text := fmt.Sprint(len(w.snapshots), w.processes)
+	if w.together != nil { // a driver that is still processing is asked without a write
+		text += fmt.Sprint(" ", w.created)
+	}
 	for _, o := range apiserver.Objects(w.server, &snapshotv1.VolumeSnapshot{}) {
 		text += " " + o.ResourceVersion
 	}
