@@ -6,5 +6,5 @@
 // share in place of marks in the API server.
 //
 // The package stores claims and calls event handlers. It decides nothing but which of two is first: a
-// claim is held for a snapshot, or let go.
+// claim is held for a snapshot, or released.
 package handoff

@@ -36,11 +36,11 @@ func TestHold(t *testing.T) {
 	s.Release(first)
 	s.Release(first)
 	if s.LetGo("c") || len(told) != 1 {
-		t.Errorf("let go for one of two, told %v", told)
+		t.Errorf("released with one of two holders, told %v", told)
 	}
 	s.Release(second)
 	if !s.LetGo("c") || s.Hold(first, "1", source) {
-		t.Error("held after it was let go")
+		t.Error("held after it was released")
 	}
 	if s.ClaimGone("c"); !s.Hold(first, "1", source) {
 		t.Error("the memory of a claim that is gone")

@@ -15,6 +15,8 @@ import (
 // Journal has an entry for each CreateSnapshot call whose outcome is not known, by the uid of the content.
 // An entry is written before the call, and resolved when the status of the content has the outcome, or the
 // content the annotation volumesnapshot-being-created.
+//
+//nolint:interfacebloat // the journal is one component: the sidecar needs all of it
 type Journal interface {
 	// Wait returns when the journal has been taken over.
 	Wait(ctx context.Context) error
@@ -93,6 +95,8 @@ func (c *ContentController[C, L]) contentGone(uid types.UID) {
 
 // fromJournal resolves the entries of a previous leader whose contents are gone. Each other one is resolved
 // by the run for its content.
+//
+//nolint:unparam // a source returns an error
 func (c *ContentController[C, L]) fromJournal(ctx context.Context, q contentQueue) error {
 	if c.Journal == nil {
 		return nil

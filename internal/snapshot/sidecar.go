@@ -98,7 +98,7 @@ func NewSidecar(cfg SidecarConfig) *Sidecar {
 func NewGroupSidecar(cfg GroupSidecarConfig) *GroupSidecar {
 	cfg.Events = recorder{cfg.Events}
 	cfg.SidecarConfig.Naming, cfg.Node = cfg.Naming, ""
-	cfg.SidecarConfig.Journal, cfg.Together = nil, nil // they are for single snapshots
+	cfg.Journal, cfg.Together = nil, nil // they are for single snapshots
 	return &GroupSidecar{
 		SidecarConfig: cfg.SidecarConfig, store: store{cfg.Cached, cfg.Writer}, name: GroupSidecarName,
 		logKey: telemetry.KeyGroupSnapshotContent, driver: groupDriver{cfg.Groups},

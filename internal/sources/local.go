@@ -16,13 +16,13 @@ import (
 
 // local has the calls that use a VolumeSnapshot without a finalizer: the snapshot-controller in the same
 // process, under the same lease, asks here before it deletes the content (FL-21). One lock decides: a
-// VolumeSnapshot that was let go begins no call, and one with a call is not let go. It is safe for
+// VolumeSnapshot that was released begins no call, and one with a call is not released. It is safe for
 // concurrent use.
 type local struct {
 	mu      sync.Mutex
 	since   time.Time                          // when this process began to lead
 	calls   map[types.UID]types.NamespacedName // by the uid of the claim
-	gone    map[types.NamespacedName]types.UID // let go
+	gone    map[types.NamespacedName]types.UID // released, so that no call begins
 	waiting map[types.NamespacedName]bool      // refused, since a request of the journal uses them
 }
 
@@ -47,7 +47,7 @@ func (l *local) leads() time.Time {
 	return l.since
 }
 
-// begin counts a claim as a user, unless the VolumeSnapshot was let go.
+// begin counts a claim as a user, unless the VolumeSnapshot was released.
 func (l *local) begin(vs types.NamespacedName, uid, claim types.UID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,7 +148,7 @@ func isMember(vs *snapshotv1.VolumeSnapshot, content *snapshotv1.VolumeSnapshotC
 }
 
 // protectLocally counts a claim as a user until [Controller.Done]. At first the cache may have a
-// VolumeSnapshot that an earlier leader let go.
+// VolumeSnapshot whose content an earlier leader deleted.
 func (c *Controller) protectLocally(ctx context.Context, s source.State, claim types.UID) error {
 	vs := s.Ref.NamespacedName
 	err := errLetGo

@@ -100,12 +100,12 @@ func TestRestoreKeepsItsSourceInMemory(t *testing.T) {
 		t.Errorf("%v, finalizer: %v, %d reads", err, r.isFinalized(), r.reads)
 	}
 	if users, err := r.Users(t.Context(), r.state.Ref.NamespacedName, "h"); err != nil || len(users) != 1 || r.letGo() {
-		t.Errorf("a call in flight: %q, %v, or it was let go", users, err)
+		t.Errorf("a call in flight: %q, %v, or it was released", users, err)
 	}
 	r.requests = []source.Request{restoreOf("other"), restoreOf("h")}
 	r.Done("c")
 	if users, err := r.Users(t.Context(), r.state.Ref.NamespacedName, "h"); err != nil || len(users) != 1 || r.letGo() || r.restored != 1 {
-		t.Errorf("an unresolved request: %q, %v, or it was let go; told %d times", users, err, r.restored)
+		t.Errorf("an unresolved request: %q, %v, or it was released; told %d times", users, err, r.restored)
 	}
 	r.requests = nil
 	r.Resolved()
@@ -117,14 +117,14 @@ func TestRestoreKeepsItsSourceInMemory(t *testing.T) {
 	}
 	r.flushed = nil
 	if err := r.begin("d"); err != nil {
-		t.Errorf("it was not let go: %v", err)
+		t.Errorf("it was not released: %v", err)
 	}
 	r.Done("d")
 	if !r.letGo() {
 		t.Error("nothing uses it")
 	}
 	if err := r.begin("e"); !errors.Is(err, errLetGo) {
-		t.Errorf("it was let go: %v", err)
+		t.Errorf("it was released: %v", err)
 	}
 	r.state.Snapshot.UID = "v" // another one of its name
 	if err := r.begin("f"); err != nil {

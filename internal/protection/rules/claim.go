@@ -126,7 +126,7 @@ func held(s Claim, users []string, now time.Time) Verdict {
 }
 
 // AwaitSnapshots waits until no snapshot is being taken of the claim. The end of each enqueues the claim;
-// one that another process began is found by looking again.
+// one that another process began has no such event, so the claim is requeued.
 func AwaitSnapshots(s Claim, now time.Time) Verdict {
 	reason := verdict.ClaimUsed
 	if !now.Before(s.Object.DeletionTimestamp.Add(TellAfter)) {

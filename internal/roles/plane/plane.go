@@ -182,8 +182,9 @@ func (p *Plane) prepareAttacher(together *handoff.Attachments, log logr.Logger) 
 	a.Colocated = process.Colocated{Registry: p.Controllers.Colocated.Registry}
 }
 
-// hostSnapshotter has the snapshot roles run within the provisioner, under its lease. The snapshot-controller,
-// csi-snapshotter, csi-provisioner and the protection of claims know of each other's work in memory.
+// hostSnapshotter has the snapshot roles run within the provisioner, under its lease. The
+// snapshot-controller, csi-snapshotter, csi-provisioner and the protection of claims know of each
+// other's work in memory.
 func (p *Plane) hostSnapshotter() {
 	together := handoff.NewSnapshots(clock.RealClock{})
 	p.Controllers.Snapshots, p.InProcess.Snapshots = together, together

@@ -89,16 +89,14 @@ func (s view) nameDue() time.Time {
 // claim changes, and the write that protects the claim is refused if the claim is another one by now. A
 // claim that has the finalizer already is not written. From any other volume, or none, nothing follows, since
 // the cache may be stale. A claim that is kept in memory is not written either: it is read, until no other
-// process can have let go what the cache still has.
+// process can have released what the cache still has.
 func (s view) unreadSource() Verdict {
 	switch {
 	case s.k.isGroup() && s.object.selector == nil && s.lacks(ReadSources):
 		return s.ask(verdict.Ref{What: ReadSources})
-	case s.Claim != nil && s.Claim.Spec.VolumeName != "" && s.lacks(ReadVolume) &&
-		(volumeProblem(s.Claim, s.Volume) != "" || hasFinalizer(s.Claim, names.FinalizerSnapshotClaim)):
+	case s.lacks(ReadVolume) && s.mayBeAnother():
 		return s.ask(verdict.Ref{What: ReadVolume, Name: s.Claim.Spec.VolumeName})
-	case s.Claim != nil && s.Volume != nil && s.Volume.Spec.CSI != nil && s.lacks(ReadClaim) &&
-		!s.isProtected(s.Claim) && s.mayHold(s.Volume.Spec.CSI.Driver) && s.HoldsSince < holdsAlone:
+	case s.lacks(ReadClaim) && s.HoldsSince < holdsAlone && s.willHold():
 		return s.ask(verdict.Ref{What: ReadClaim, Namespace: s.Claim.Namespace, Name: s.Claim.Name})
 	case s.Distributed && s.Volume != nil && s.Volume.Spec.NodeAffinity != nil && s.lacks(ReadNodes):
 		return s.ask(verdict.Ref{What: ReadNodes})
@@ -106,8 +104,14 @@ func (s view) unreadSource() Verdict {
 	return nil
 }
 
+// mayBeAnother reports whether the cached volume of the source may not be that of the claim.
+func (s view) mayBeAnother() bool {
+	return s.Claim != nil && s.Claim.Spec.VolumeName != "" &&
+		(volumeProblem(s.Claim, s.Volume) != "" || hasFinalizer(s.Claim, names.FinalizerSnapshotClaim))
+}
+
 // holdsAlone is for how long the protection of claims must have led in this process until a cached claim
-// can be held: it has not let the claim go, and the cache has what an earlier leader let go.
+// can be held: it has not released the claim, and the cache lacks what an earlier leader released.
 const holdsAlone = time.Minute
 
 // mayHold reports whether the claim can be kept in memory: the finalizer of the protection keeps it, which
@@ -115,6 +119,12 @@ const holdsAlone = time.Minute
 func (s view) mayHold(driver string) bool {
 	return s.MayHold && driver != "" && driver == s.Together && !s.k.isGroup() &&
 		hasFinalizer(s.Claim, names.FinalizerPVCProtection)
+}
+
+// willHold reports whether the claim of a new snapshot is to be kept in memory.
+func (s view) willHold() bool {
+	return s.Claim != nil && s.Volume != nil && s.Volume.Spec.CSI != nil && !s.isProtected(s.Claim) &&
+		s.mayHold(s.Volume.Spec.CSI.Driver)
 }
 
 // isProtected reports whether a claim cannot go while the snapshot is taken.

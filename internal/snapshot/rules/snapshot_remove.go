@@ -35,15 +35,8 @@ func (s view) remove() Verdict {
 		return refuse{Finding: verdict.Because(verdict.SnapshotRestoring,
 			"%s is being used to restore a PVC: %s", s.k.title, strings.Join(s.Restoring, ", "))}
 	}
-	var actions []Action
 	goes := refers && c.policy == snapshotv1.VolumeSnapshotContentDelete
-	inMemory := goes && s.isTogether(c) && (s.Deleting || c.DeletionTimestamp == nil)
-	if refers && !inMemory && !has(c.Annotations, s.k.deleting) { // SN-D5
-		actions = append(actions, MarkDeleting{s.k.deleting})
-	}
-	if goes && c.DeletionTimestamp == nil {
-		actions = append(actions, DeleteContent{InMemory: inMemory})
-	}
+	actions := s.removeContent(refers, goes)
 	for _, name := range s.Owned {
 		actions = append(actions, DeleteMember{name})
 	}
@@ -60,6 +53,19 @@ func (s view) remove() Verdict {
 		)})
 	}
 	return do{Finding: deleting, Actions: append(actions, ReleaseSnapshot{held}), Then: nothing{Finding: deleting}}
+}
+
+// removeContent marks a content that refers to the object, and deletes one that goes with it.
+func (s view) removeContent(refers, goes bool) (actions []Action) {
+	c := s.content
+	inMemory := goes && s.isTogether(c) && (s.Deleting || c.DeletionTimestamp == nil)
+	if refers && !inMemory && !has(c.Annotations, s.k.deleting) { // SN-D5
+		actions = append(actions, MarkDeleting{s.k.deleting})
+	}
+	if goes && c.DeletionTimestamp == nil {
+		actions = append(actions, DeleteContent{InMemory: inMemory})
+	}
+	return actions
 }
 
 // isTogether reports whether the csi-snapshotter of a content runs in this process.
