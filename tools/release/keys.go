@@ -27,7 +27,7 @@ type signer struct {
 	public  []byte // the public key, as PEM
 }
 
-// generateKey writes a key pair as `cosign generate-key-pair` does: ECDSA on P-256, the private key
+// generateKey writes a key pair as `cosign generate-key-pair` does: ECDSA on P256, the private key
 // encrypted with the password.
 func generateKey(prefix, password string, out io.Writer) error {
 	give := cryptoutils.StaticPasswordFunc([]byte(password))
