@@ -20,7 +20,8 @@ func TestCommand(t *testing.T) {
 		names = append(names, c.Name())
 	}
 	if !slices.Equal(names, []string{
-		"check", "completion", "df", "dump", "explain", "grow", "life", "mcp", "orphans", "record", "tree", "unused", "version",
+		"check", "completion", "df", "dump", "explain", "grow", "life", "mcp", "orphans", "record", "report",
+		"tree", "ui", "unused", "version",
 	}) {
 		t.Errorf("commands %v", names)
 	}
