@@ -50,7 +50,7 @@ func CallsAbout(c *explain.Cluster, ref explain.Ref, calls []Call) (all []Call) 
 
 func subjectOf(c *explain.Cluster, ref explain.Ref) (s subject) {
 	claims := []string{ref.Name}
-	switch ref.Kind { //nolint:exhaustive // others have no calls
+	switch ref.Kind {
 	case explain.Claim, explain.Volume:
 	case explain.Pod:
 		claims = s.addPod(c, ref)

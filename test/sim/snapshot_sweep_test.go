@@ -92,7 +92,7 @@ func (w *snapshotWorld) end(work snapshotWork, uids map[string]string, early boo
 	}
 	claim := &corev1.PersistentVolumeClaim{}
 	key := client.ObjectKey{Namespace: "n", Name: "claim"}
-	if err := w.server.Client().Get(w.t.Context(), key, claim); err != nil && !(apierrors.IsNotFound(err) && w.together.deletesClaim()) {
+	if err := w.server.Client().Get(w.t.Context(), key, claim); err != nil && (!apierrors.IsNotFound(err) || !w.together.deletesClaim()) {
 		w.t.Fatal(err)
 	}
 	if slices.Contains(claim.Finalizers, names.FinalizerSnapshotClaim) {
