@@ -28,11 +28,13 @@ import (
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/controllers"
 	"github.com/purser-csi/purser/internal/roles/driver"
+	"github.com/purser-csi/purser/internal/roles/explain"
 	"github.com/purser-csi/purser/internal/roles/plane"
 	"github.com/purser-csi/purser/internal/roles/provisioner"
 	"github.com/purser-csi/purser/internal/roles/resizer"
 	"github.com/purser-csi/purser/internal/roles/sidecars"
 	"github.com/purser-csi/purser/internal/roles/snapshotter"
+	"github.com/purser-csi/purser/internal/roles/ui"
 )
 
 // manifest reads the objects of a file. An unknown field or kind is an error, except
@@ -124,6 +126,14 @@ type flaggedRole interface {
 
 func checkCommandLine(t *testing.T, container corev1.Container) {
 	t.Helper()
+	for _, c := range ui.New(explain.Streams{}) {
+		if c.Name() == container.Args[0] {
+			if err := c.ParseFlags(container.Args[1:]); err != nil {
+				t.Errorf("%s: %v", container.Name, err)
+			}
+			return
+		}
+	}
 	flags := pflag.NewFlagSet(container.Name, pflag.ContinueOnError)
 	build, ok := map[string]func() flaggedRole{
 		"driver":              func() flaggedRole { return driver.New() },

@@ -33,6 +33,7 @@ const (
 // onNodes is a cluster with the chart for volumes on several nodes, and two nodes.
 func onNodes(t *testing.T) (p liveCluster, pod corev1.PodSpec) {
 	t.Helper()
+	t.Skip("driver.nodePolicy is off by default: it still refuses the finalizers of sources (docs/limitations.md)")
 	p = newLiveCluster(t)
 	p.snapshotKinds()
 	for _, r := range renderedCharts(t) {

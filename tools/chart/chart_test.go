@@ -114,7 +114,7 @@ func TestClasses(t *testing.T) {
 		"{snapshotCRDs: {enabled: true}}":                            {"kind: CustomResourceDefinition", "kind: Deployment"},
 		"{driver: {enabled: true, singleNode: true}}":                {"--leader-election", "ValidatingAdmissionPolicyBinding\nmetadata:\n  name: purser-node"},
 		"{driver: {enabled: true, nodePolicy: {enabled: false}}}":    {"--node-deployment", "purser-node"},
-		"{driver: {enabled: true, nodeSelector: {a: b}}}":            {"name: purser-node", "resources:\n    - nodes\n"},
+		"{driver: {enabled: true, nodePolicy: {enabled: true}}}":     {"name: purser-node", "resources:\n    - nodes\n"},
 		"{controllers: {enabled: true}, podLabels: {team: storage}}": {"team: storage", "kind: DaemonSet"},
 	} {
 		got, err := render(load(t), parse(t, text))
@@ -157,7 +157,7 @@ func TestRefusals(t *testing.T) {
 		"sidecars: {enabled: true, role: both}":                                                                        "role",
 		"driver: {enabled: true, backend: ceph}":                                                                       "backend",
 		"{controllers: {enabled: true}, sidecars: {enabled: true, role: plane}}":                                       "runs the controllers itself",
-		"driver: {enabled: true, extraArgs: ['--topology=zone=a']}":                                                    "driver.nodePolicy.enabled=false",
+		"driver: {enabled: true, nodePolicy: {enabled: true}, extraArgs: ['--topology=zone=a']}":                       "driver.nodePolicy.enabled=false",
 		"driver: {enabled: true, name: CSI.Purser}":                                                                    "name",
 		"driver: {enabled: true, attacher: true}":                                                                      "driver.singleNode=true",
 		"driver: {enabled: true, backend: directory, snapshotter: true}":                                               "takes no snapshots",
