@@ -164,7 +164,7 @@ func (r *release) addChart(l layout.Path) (i item, err error) {
 	}
 	var metadata map[string]any
 	if err := yaml.Unmarshal(text, &metadata); err != nil {
-		return i, fmt.Errorf("Chart.yaml of %s: %w", r.chartFile(), err)
+		return i, fmt.Errorf("%s: Chart.yaml: %w", r.chartFile(), err)
 	}
 	tag := strings.TrimPrefix(r.version, "v")
 	if metadata["version"] != tag || metadata["appVersion"] != r.version {

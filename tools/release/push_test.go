@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"log"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -171,9 +172,7 @@ func (f flipped) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.Handler.ServeHTTP(recorded, r)
 	body := recorded.Body.Bytes()
 	body[len(body)/2] ^= 1
-	for name, values := range recorded.Header() {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), recorded.Header())
 	w.WriteHeader(recorded.Code)
 	_, _ = w.Write(body)
 }
