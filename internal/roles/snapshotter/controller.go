@@ -125,8 +125,6 @@ func controllerRows(run *sidecar.Sidecar, with controllerSettings) []registry.Co
 			Grants: []registry.Grant{
 				registry.Allow("", "persistentvolumes", registry.Read...),
 				registry.Allow("", "persistentvolumeclaims", "get", "list", "watch", "update"),
-				registry.Allow("", "persistentvolumeclaims", "patch").By("deploy/rbac/controllers.yaml").
-					If(with.together != nil, "in the process of the controllers"),
 				registry.Allow("", "nodes", registry.Read...).By("deploy/optional/snapshot-controller-nodes.yaml").
 					If(with.Distributed, "with --enable-distributed-snapshotting"),
 				registry.Allow(snapshotv1.GroupName, "volumesnapshotclasses", registry.Read...),
