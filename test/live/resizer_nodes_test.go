@@ -23,6 +23,9 @@ import (
 func TestResizerOnEachNode(t *testing.T) {
 	p := newLiveCluster(t)
 	p.create(&storagev1.StorageClass{ObjectMeta: metav1Name("growing"), Provisioner: "csi.example", AllowVolumeExpansion: new(true)})
+	p.create(&storagev1.VolumeAttributesClass{
+		ObjectMeta: metav1Name("fast"), DriverName: "csi.example", Parameters: map[string]string{"iops": "100"},
+	})
 	drivers := map[string]*modifier{"node-a": nodeDriver("node-a"), "node-b": nodeDriver("node-b")}
 	for node, d := range drivers {
 		p.resizerOf(node, d)
