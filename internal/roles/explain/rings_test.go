@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,9 +64,9 @@ func TestRingPort(t *testing.T) {
 func TestRings(t *testing.T) {
 	spans := telemetry.NewSpans("test")
 	spans.Add(telemetry.Span{Name: "CreateVolume", Code: "OK", Volume: "pvc-1"})
-	var asked string
+	var asked, credentials atomic.Value // of handlers
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked = r.URL.Path
+		asked.Store(r.URL.Path)
 		if r.Header.Get("Authorization") != "Bearer t" {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
@@ -75,9 +76,8 @@ func TestRings(t *testing.T) {
 	defer api.Close()
 	role := httptest.NewServer(spans)
 	defer role.Close()
-	credentials := ""
 	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		credentials = r.Header.Get("Authorization")
+		credentials.Store(r.Header.Get("Authorization"))
 		<-r.Context().Done()
 	}))
 	defer hangs.Close()
@@ -111,11 +111,11 @@ func TestRings(t *testing.T) {
 	if want := fmt.Sprintf("[%s csi/provisioner-0]", strings.TrimPrefix(role.URL, "http://")); fmt.Sprint(names) != want {
 		t.Errorf("%v, want %s", names, want)
 	}
-	if want := "/api/v1/namespaces/csi/pods/provisioner-0:8080/proxy" + telemetry.PathSpans; asked != want {
-		t.Errorf("asked %s, want %s", asked, want)
+	if want := "/api/v1/namespaces/csi/pods/provisioner-0:8080/proxy" + telemetry.PathSpans; asked.Load() != want {
+		t.Errorf("asked %v, want %s", asked.Load(), want)
 	}
-	if n := strings.Count(notes.String(), "is not in the dump"); n != 3 || credentials != "" {
-		t.Errorf("%d notes, credentials %q: %s", n, credentials, notes.String())
+	if n := strings.Count(notes.String(), "is not in the dump"); n != 3 || credentials.Load() != "" {
+		t.Errorf("%d notes, credentials %v: %s", n, credentials.Load(), notes.String())
 	}
 }
 
