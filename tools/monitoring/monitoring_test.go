@@ -85,11 +85,13 @@ func ofAlerts(t *testing.T) (all []expression) {
 	}
 	for _, group := range file.Groups {
 		for _, rule := range group.Rules {
-			if rule.Labels["severity"] == "" || rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" {
+			if rule.Labels["severity"] == "" || rule.Annotations["summary"] == "" ||
+				rule.Annotations["description"] == "" {
 				t.Errorf("%s: needs a severity, a summary and a description", rule.Alert)
 			}
 			anchor := "docs/alerts.md#" + strings.ToLower(rule.Alert)
-			if !strings.HasSuffix(rule.Annotations["runbook_url"], anchor) || !strings.Contains(runbooks, "### "+rule.Alert+"\n") {
+			if !strings.HasSuffix(rule.Annotations["runbook_url"], anchor) ||
+				!strings.Contains(runbooks, "### "+rule.Alert+"\n") {
 				t.Errorf("%s: needs a section in docs/alerts.md, and runbook_url ends with %s", rule.Alert, anchor)
 			}
 			all = append(all, expression{rule.Alert, rule.Expr})

@@ -23,6 +23,7 @@ import (
 type scene struct {
 	*testing.T
 
+	began  time.Time
 	dir    string
 	api    string // of kubectl proxy
 	record *recorder
@@ -47,9 +48,11 @@ func (s *scene) start(output io.Writer, path string, args ...string) *exec.Cmd {
 	s.Helper()
 	command := exec.CommandContext(context.WithoutCancel(s.Context()), path, args...)
 	command.Env = append(os.Environ(),
-		"KUBECONFIG="+filepath.Join(s.dir, "data", "kubeconfig"), "NAMESPACE=purser-system", "KUBEBUILDER_ASSETS="+filepath.Dir(path))
+		"KUBECONFIG="+filepath.Join(s.dir, "data", "kubeconfig"), "NAMESPACE=purser-system",
+		"KUBEBUILDER_ASSETS="+filepath.Dir(path))
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	command.Stdout, command.Stderr = output, output
+	command.WaitDelay = 10 * time.Second // a child may still hold the output
 	if err := command.Start(); err != nil {
 		s.Fatal(err)
 	}
@@ -57,12 +60,18 @@ func (s *scene) start(output io.Writer, path string, args ...string) *exec.Cmd {
 	return command
 }
 
-// stop ends a program in good order.
+// stop ends a program in good order; one that does not end within a minute is killed.
 func (s *scene) stop(command *exec.Cmd) {
-	if command.ProcessState == nil {
-		_ = command.Process.Signal(os.Interrupt)
-		_ = command.Wait() // one that is stopped while it works may say so by its code
+	if command.ProcessState != nil {
+		return
 	}
+	_ = command.Process.Signal(os.Interrupt)
+	late := time.AfterFunc(time.Minute, func() {
+		s.Logf("%v does not end", command.Args[:2])
+		_ = command.Process.Kill()
+	})
+	defer late.Stop()
+	_ = command.Wait() // one that is stopped while it works may say so by its code
 }
 
 // freeAddress is one that nothing listens at.
@@ -88,7 +97,7 @@ func (s *scene) eventually(what string, within time.Duration, holds func() error
 		if time.Now().After(end) {
 			s.Fatalf("%s: %v", what, err)
 		}
-		time.Sleep(tick / 4) // between two looks
+		time.Sleep(100 * time.Millisecond) // between two looks
 	}
 }
 
@@ -102,7 +111,7 @@ func newScene(t *testing.T, driver *faultyDriver, record *recorder) *scene {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	s := &scene{T: t, dir: dir, record: record}
+	s := &scene{T: t, began: time.Now(), dir: dir, record: record}
 	driver.serve(t, filepath.Join(dir, "a.sock"))
 	var said bytes.Buffer
 	s.up = s.start(&said, purser, "up", "--data-dir", filepath.Join(dir, "data"), "--http-endpoint", s.freeAddress(),
@@ -151,7 +160,9 @@ func (s *scene) proxy(kubectl string) {
 
 // call sends a request to the API server and returns what it answers.
 func (s *scene) call(method, path, kind, body string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(context.WithoutCancel(s.Context()), method, s.api+path, strings.NewReader(body))
+	request, err := http.NewRequestWithContext(
+		context.WithoutCancel(s.Context()), method, s.api+path, strings.NewReader(body),
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +198,8 @@ const (
 // class creates a StorageClass whose volumes have a fault.
 func (s *scene) class(of fault) {
 	s.Helper()
-	s.must(s.call(http.MethodPost, storage+"/storageclasses", isYAML, fmt.Sprintf(`{apiVersion: storage.k8s.io/v1, kind: StorageClass,
+	s.must(s.call(http.MethodPost, storage+"/storageclasses", isYAML,
+		fmt.Sprintf(`{apiVersion: storage.k8s.io/v1, kind: StorageClass,
 metadata: {name: %s}, provisioner: a.example, allowVolumeExpansion: true, parameters: {fault: %s}}`, of, of)))
 }
 
@@ -207,9 +219,10 @@ func (s *scene) claim(name string, class fault) {
 func (s *scene) pod(name string, class fault) {
 	s.Helper()
 	s.claim(name, class)
-	s.must(s.call(http.MethodPost, core+"/namespaces/default/pods", isYAML, fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s},
-spec: {containers: [{name: c, image: none, volumeMounts: [{name: v, mountPath: /v}]}], tolerations: [{operator: Exists}],
-volumes: [{name: v, persistentVolumeClaim: {claimName: %s}}]}}`, name, name)))
+	s.must(s.call(http.MethodPost, core+"/namespaces/default/pods", isYAML,
+		fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s},
+spec: {containers: [{name: c, image: none, volumeMounts: [{name: v, mountPath: /v}]}],
+tolerations: [{operator: Exists}], volumes: [{name: v, persistentVolumeClaim: {claimName: %s}}]}}`, name, name)))
 }
 
 // awaitBound waits for the volume of a claim.
@@ -225,10 +238,11 @@ func (s *scene) awaitBound(name string) {
 }
 
 // phases returns what kube-state-metrics serves about the phases of volumes.
-func (s *scene) phases() map[string]float64 {
+func (s *scene) phases(context.Context) map[string]float64 {
+	found := map[string]float64{}
 	text, err := s.call(http.MethodGet, core+"/persistentvolumes?limit=50", isYAML, "")
 	if err != nil {
-		return nil
+		return found
 	}
 	var list struct {
 		Items []struct {
@@ -237,16 +251,18 @@ func (s *scene) phases() map[string]float64 {
 		}
 	}
 	if err := json.Unmarshal(text, &list); err != nil {
-		return nil
+		return found
 	}
-	found := map[string]float64{}
 	for _, pv := range list.Items {
 		for _, phase := range []string{"Failed", "Bound"} {
 			value := 0.0
 			if pv.Status.Phase == phase {
 				value = 1
 			}
-			found[series("kube_persistentvolume_status_phase", map[string]string{"persistentvolume": pv.Metadata.Name, "phase": phase})] = value
+			found[series(
+				"kube_persistentvolume_status_phase",
+				map[string]string{"persistentvolume": pv.Metadata.Name, "phase": phase},
+			)] = value
 		}
 	}
 	return found

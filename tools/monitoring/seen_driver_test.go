@@ -32,7 +32,8 @@ const (
 )
 
 var faults = []fault{
-	works, createFails, noAnswer, deleteFails, expandFails, modifyFails, snapshotFail, attachFails, mountFails, unmountFails, isFull, fillsUp,
+	works, createFails, noAnswer, deleteFails, expandFails, modifyFails, snapshotFail, attachFails, mountFails,
+	unmountFails, isFull, fillsUp,
 }
 
 // faultyDriver is a CSI driver whose volumes fail as their class says. It keeps nothing.
@@ -91,9 +92,10 @@ func (d *faultyDriver) ControllerGetCapabilities(
 ) (*csi.ControllerGetCapabilitiesResponse, error) {
 	answer := &csi.ControllerGetCapabilitiesResponse{}
 	for _, c := range d.controller {
-		answer.Capabilities = append(answer.Capabilities, &csi.ControllerServiceCapability{Type: &csi.ControllerServiceCapability_Rpc{
-			Rpc: &csi.ControllerServiceCapability_RPC{Type: c},
-		}})
+		answer.Capabilities = append(answer.Capabilities,
+			&csi.ControllerServiceCapability{Type: &csi.ControllerServiceCapability_Rpc{
+				Rpc: &csi.ControllerServiceCapability_RPC{Type: c},
+			}})
 	}
 	return answer, nil
 }
@@ -118,7 +120,9 @@ func (d *faultyDriver) DeleteVolume(_ context.Context, r *csi.DeleteVolumeReques
 func (d *faultyDriver) ControllerExpandVolume(
 	_ context.Context, r *csi.ControllerExpandVolumeRequest,
 ) (*csi.ControllerExpandVolumeResponse, error) {
-	return &csi.ControllerExpandVolumeResponse{CapacityBytes: r.GetCapacityRange().GetRequiredBytes()}, failing(r.GetVolumeId(), expandFails)
+	return &csi.ControllerExpandVolumeResponse{
+		CapacityBytes: r.GetCapacityRange().GetRequiredBytes(),
+	}, failing(r.GetVolumeId(), expandFails)
 }
 
 func (d *faultyDriver) ControllerModifyVolume(
@@ -127,7 +131,9 @@ func (d *faultyDriver) ControllerModifyVolume(
 	return &csi.ControllerModifyVolumeResponse{}, failing(r.GetVolumeId(), modifyFails)
 }
 
-func (d *faultyDriver) CreateSnapshot(_ context.Context, r *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
+func (d *faultyDriver) CreateSnapshot(
+	_ context.Context, r *csi.CreateSnapshotRequest,
+) (*csi.CreateSnapshotResponse, error) {
 	return nil, failing(r.GetSourceVolumeId(), snapshotFail)
 }
 
@@ -146,7 +152,9 @@ func (d *faultyDriver) ControllerUnpublishVolume(
 func (d *faultyDriver) ListVolumes(context.Context, *csi.ListVolumesRequest) (*csi.ListVolumesResponse, error) {
 	answer := &csi.ListVolumesResponse{}
 	if d.orphan {
-		answer.Entries = []*csi.ListVolumesResponse_Entry{{Volume: &csi.Volume{VolumeId: "made-by-hand", CapacityBytes: 1 << 30}}}
+		answer.Entries = []*csi.ListVolumesResponse_Entry{{
+			Volume: &csi.Volume{VolumeId: "made-by-hand", CapacityBytes: 1 << 30},
+		}}
 	}
 	return answer, nil
 }
@@ -165,9 +173,10 @@ func (d *faultyDriver) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*c
 func (d *faultyDriver) NodeGetCapabilities(
 	context.Context, *csi.NodeGetCapabilitiesRequest,
 ) (*csi.NodeGetCapabilitiesResponse, error) {
-	return &csi.NodeGetCapabilitiesResponse{Capabilities: []*csi.NodeServiceCapability{{Type: &csi.NodeServiceCapability_Rpc{
-		Rpc: &csi.NodeServiceCapability_RPC{Type: csi.NodeServiceCapability_RPC_GET_VOLUME_STATS},
-	}}}}, nil
+	stats := &csi.NodeServiceCapability_RPC{Type: csi.NodeServiceCapability_RPC_GET_VOLUME_STATS}
+	return &csi.NodeGetCapabilitiesResponse{Capabilities: []*csi.NodeServiceCapability{{
+		Type: &csi.NodeServiceCapability_Rpc{Rpc: stats},
+	}}}, nil
 }
 
 func (d *faultyDriver) NodePublishVolume(
@@ -182,7 +191,7 @@ func (d *faultyDriver) NodeUnpublishVolume(
 	return &csi.NodeUnpublishVolumeResponse{}, failing(r.GetVolumeId(), unmountFails)
 }
 
-// NodeGetVolumeStats says that volumes are 2 percent free, or 14 percent and a little less each time.
+// NodeGetVolumeStats says that volumes are 2 percent free, or 14 percent and 2 less each time.
 func (d *faultyDriver) NodeGetVolumeStats(
 	_ context.Context, r *csi.NodeGetVolumeStatsRequest,
 ) (*csi.NodeGetVolumeStatsResponse, error) {
@@ -192,11 +201,13 @@ func (d *faultyDriver) NodeGetVolumeStats(
 	case isFull:
 		free = total / 50
 	case fillsUp:
-		free = total*14/100 - 100*d.asked.Add(1)
+		free = max(total*14/100-total/50*d.asked.Add(1), 1)
 	default:
 	}
 	usage := func(unit csi.VolumeUsage_Unit) *csi.VolumeUsage {
 		return &csi.VolumeUsage{Unit: unit, Total: total, Available: free, Used: total - free}
 	}
-	return &csi.NodeGetVolumeStatsResponse{Usage: []*csi.VolumeUsage{usage(csi.VolumeUsage_BYTES), usage(csi.VolumeUsage_INODES)}}, nil
+	return &csi.NodeGetVolumeStatsResponse{Usage: []*csi.VolumeUsage{
+		usage(csi.VolumeUsage_BYTES), usage(csi.VolumeUsage_INODES),
+	}}, nil
 }

@@ -48,7 +48,8 @@ func (s *scene) smallPool() *pool {
 		s.Fatal(err)
 	}
 	s.Cleanup(func() { _ = log.Close() })
-	p.driver = s.start(log, program(s.T, "purser"), "driver", "--state-dir="+dir, "--backend=loopfile", "--loopfile-over-commit=3",
+	p.driver = s.start(log, program(s.T, "purser"), "driver", "--state-dir="+dir, "--backend=loopfile",
+		"--loopfile-over-commit=3",
 		"--endpoint=unix://"+socket, "--http-endpoint="+address, "--node-id=pool")
 	s.record.set("driver-of-pool", address)
 	connection, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -57,7 +58,9 @@ func (s *scene) smallPool() *pool {
 	}
 	defer connection.Close()
 	for _, name := range []string{"one", "two"} {
-		s.eventually("a volume of the pool", time.Minute, func() error { return createVolume(s.Context(), connection, name) })
+		s.eventually(
+			"a volume of the pool", time.Minute, func() error { return createVolume(s.Context(), connection, name) },
+		)
 	}
 	return p
 }
@@ -73,9 +76,9 @@ func createVolume(ctx context.Context, connection *grpc.ClientConn, name string)
 	return err
 }
 
-// fill takes 16 MiB of the pool, until nearly nothing is left.
+// fill takes 32 MiB of the pool, until nearly nothing is left.
 func (p *pool) fill(i int) {
-	const part = 16 << 20
+	const part = 32 << 20
 	if p.dir == "" || i*part > poolSize*92/100 {
 		return
 	}

@@ -6,9 +6,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,19 +23,20 @@ import (
 	"github.com/prometheus/prometheus/rules"
 )
 
-// tick is how often metrics are read, and how often the rules are evaluated.
-const tick = time.Second
+// minute is the step of the invented clock: how often Prometheus reads metrics and evaluates the rules.
+const minute = time.Minute
 
-// recorder reads the metrics of running roles, as Prometheus does: a series that is not there any more
-// ends with a stale marker.
+// recorder reads the metrics of running roles on demand, with timestamps of an invented clock: no test waits
+// for the hours of the rules. A series that is not there any more ends with a stale marker, as in
+// Prometheus.
 type recorder struct {
-	keep map[string]bool // names of metrics
+	keep  map[string]bool                          // names of metrics
+	extra func(context.Context) map[string]float64 // of programs that do not run here
 
-	mu     sync.Mutex
-	ticks  int
-	values map[string][]string // by series, for each tick
-	pages  map[string]string   // where roles serve, by name; the name is the label instance
-	extra  func() map[string]float64
+	mu      sync.Mutex
+	minutes int                 // of the invented clock
+	values  map[string][]string // by series, for each minute
+	pages   map[string]string   // where roles serve, by name; the name is the label instance
 }
 
 func newRecorder(keep []string) *recorder {
@@ -57,62 +56,41 @@ func (r *recorder) set(name, address string) {
 	}
 }
 
-// run reads until ctx ends.
-func (r *recorder) run(ctx context.Context) {
-	every := time.NewTicker(tick)
-	defer every.Stop()
-	for {
-		r.read(ctx)
-		select {
-		case <-every.C:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-func (r *recorder) read(ctx context.Context) {
+// read returns what the roles serve now.
+func (r *recorder) read(ctx context.Context) map[string]float64 {
 	r.mu.Lock()
-	pages, extra := maps.Clone(r.pages), r.extra
+	pages := maps.Clone(r.pages)
 	r.mu.Unlock()
 	found := map[string]float64{}
-	if extra != nil {
-		found = extra()
+	if r.extra != nil {
+		found = r.extra(ctx)
 	}
 	for name, url := range pages {
 		maps.Copy(found, r.page(ctx, name, url))
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for series, value := range found {
-		r.values[series] = r.upTo(r.values[series])
-		r.values[series] = append(r.values[series], strconv.FormatFloat(value, 'g', -1, 64))
-	}
-	for series, values := range r.values {
-		if _, is := found[series]; !is && len(values) == r.ticks {
-			r.values[series] = append(values, "stale")
-		}
-	}
-	r.ticks++
+	return found
 }
 
-// last returns the largest present value of a metric.
-func (r *recorder) last(name string) (most float64) {
+// record appends what was read for the next minutes of the invented clock.
+func (r *recorder) record(found map[string]float64, minutes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for series, values := range r.values {
-		if len(values) == r.ticks && len(values) > 0 && strings.HasPrefix(series, name+"{") {
-			if value, err := strconv.ParseFloat(values[len(values)-1], 64); err == nil {
-				most = max(most, value)
+	for range minutes {
+		for series, value := range found {
+			r.values[series] = append(r.upTo(r.values[series]), strconv.FormatFloat(value, 'g', -1, 64))
+		}
+		for series, values := range r.values {
+			if _, is := found[series]; !is && len(values) == r.minutes && values[len(values)-1] != "stale" {
+				r.values[series] = append(values, "stale")
 			}
 		}
+		r.minutes++
 	}
-	return most
 }
 
-// upTo fills the ticks in which a series was not there.
+// upTo fills the minutes in which a series was not there.
 func (r *recorder) upTo(values []string) []string {
-	for len(values) < r.ticks {
+	for len(values) < r.minutes {
 		values = append(values, "_")
 	}
 	return values
@@ -153,11 +131,19 @@ func (r *recorder) page(ctx context.Context, name, url string) map[string]float6
 			case m.GetCounter() != nil && r.keep[family]:
 				found[series(family, set)] = m.GetCounter().GetValue()
 			case m.GetGauge() != nil && r.keep[family]:
-				found[series(family, set)] = m.GetGauge().GetValue()
+				found[series(family, set)] = m.GetGauge().GetValue() * ageing(family)
 			}
 		}
 	}
 	return found
+}
+
+// ageing is by how much the clock of the rules is faster than that of the roles: ages are in seconds of theirs.
+func ageing(family string) float64 {
+	if family == "purser_oldest_pending_claim_seconds" || family == "purser_capacity_oldest_answer_seconds" {
+		return 60
+	}
+	return 1
 }
 
 // series writes a series in PromQL.
@@ -169,68 +155,33 @@ func series(name string, set map[string]string) string {
 	return name + "{" + strings.Join(pairs, ", ") + "}"
 }
 
+// sum adds the values of the series of a metric that have all of the labels, each as name="value".
+func sum(found map[string]float64, name string, labels ...string) (total float64) {
+	for series, value := range found {
+		if strings.HasPrefix(series, name+"{") &&
+			!slices.ContainsFunc(labels, func(label string) bool { return !strings.Contains(series, label) }) {
+			total += value
+		}
+	}
+	return total
+}
+
 // input returns what was read, in the form of Prometheus' own tests.
 func (r *recorder) input() (text string, length time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var b strings.Builder
-	fmt.Fprintf(&b, "load %s\n", tick)
+	fmt.Fprintf(&b, "load %s\n", minute)
 	for _, name := range slices.Sorted(maps.Keys(r.values)) {
 		fmt.Fprintf(&b, "  %s %s\n", name, strings.Join(r.values[name], " "))
 	}
-	return b.String(), time.Duration(r.ticks) * tick
-}
-
-// scale is by how much the times of the rules are shortened: an hour is a minute.
-const scale = 60
-
-// Durations of the rules: `for`, ranges, and ages that are compared with seconds.
-var (
-	waits  = regexp.MustCompile(`(?m)^(\s+for: )(\S+)$`)
-	ranges = regexp.MustCompile(`\[(\d+[smhd])\]`)
-	ages   = regexp.MustCompile(`(purser_oldest_pending_claim_seconds|purser_capacity_oldest_answer_seconds)\) > (\d+)`)
-)
-
-// scaled shortens the times of the rules; what they say is otherwise unchanged.
-func scaled(t *testing.T, text string) string {
-	t.Helper()
-	short := func(duration string) string {
-		d, err := model.ParseDuration(duration)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return model.Duration(max(time.Duration(d)/scale, tick)).String()
-	}
-	text = waits.ReplaceAllStringFunc(text, func(s string) string {
-		m := waits.FindStringSubmatch(s)
-		return m[1] + short(m[2])
-	})
-	text = ranges.ReplaceAllStringFunc(text, func(s string) string {
-		d, err := model.ParseDuration(ranges.FindStringSubmatch(s)[1])
-		if err != nil {
-			t.Fatal(err)
-		}
-		// A rate needs several readings; the retries of a failing call are up to half a minute apart.
-		return "[" + model.Duration(max(time.Duration(d)/scale, 20*tick)).String() + "]"
-	})
-	return ages.ReplaceAllStringFunc(text, func(s string) string {
-		m := ages.FindStringSubmatch(s)
-		seconds, err := strconv.Atoi(m[2])
-		if err != nil {
-			t.Fatal(err)
-		}
-		return fmt.Sprintf("%s) > %d", m[1], seconds/scale)
-	})
+	return b.String(), time.Duration(r.minutes) * minute
 }
 
 // firings evaluates the rules over what was read, in Prometheus' own engine, and returns when each alert
 // fired first.
-func firings(t *testing.T, ruleText, input string, length time.Duration) map[string]time.Duration {
+func firings(t *testing.T, input string, length time.Duration) map[string]time.Duration {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "alerts.yaml")
-	if err := os.WriteFile(file, []byte(ruleText), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	suite, err := promqltest.NewLazyLoader(input, promqltest.LazyLoaderOpts{
 		EnableAtModifier: true, EnableNegativeOffset: true, Parser: promql,
 	})
@@ -238,13 +189,14 @@ func firings(t *testing.T, ruleText, input string, length time.Duration) map[str
 		t.Fatal(err)
 	}
 	defer suite.Close()
-	suite.SubqueryInterval = tick
+	suite.SubqueryInterval = minute
 	query := rules.EngineQueryFunc(suite.QueryEngine(), suite.Storage())
 	manager := rules.NewManager(&rules.ManagerOptions{
 		QueryFunc: query, AppendableV2: suite.Storage(),
 		NotifyFunc: func(context.Context, string, ...*rules.Alert) {}, Logger: promslog.NewNopLogger(), Parser: promql,
 	})
-	groups, errs := manager.LoadGroups(tick, labels.EmptyLabels(), "", nil, false, file)
+	file := filepath.Join(root, "deploy", "monitoring", "alerts.yaml")
+	groups, errs := manager.LoadGroups(minute, labels.EmptyLabels(), "", nil, false, file)
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -254,7 +206,7 @@ func firings(t *testing.T, ruleText, input string, length time.Duration) map[str
 		}
 	}
 	seen := map[string]time.Duration{}
-	for at := time.Duration(0); at <= length; at += tick {
+	for at := time.Duration(0); at <= length; at += minute {
 		now := time.Unix(0, 0).UTC().Add(at)
 		suite.WithSamplesTill(now, func(err error) {
 			if err != nil {
