@@ -147,24 +147,22 @@ func TestRunbooks(t *testing.T) {
 	}
 }
 
-// withoutExample are reasons with a Warning that no situation has yet: docs/reasons.md has their meaning
-// and advice, docs/runbooks.md no example.
+// withoutExample are reasons with a Warning that no situation has: docs/reasons.md has their meaning and
+// advice, docs/runbooks.md no example. Most follow from an answer of the driver, a failed read or the state of
+// a process, none of which is in a dump.
 var withoutExample = []verdict.Reason{
-	verdict.CapacityInvalid, verdict.CapacityUnknown, verdict.ClaimInvalid, verdict.ClaimMarkedBound,
-	verdict.ClaimMisbound, verdict.ClaimTooSmall, verdict.CleanupGivenUp, verdict.ContentCheckFailed,
-	verdict.ContentDeleteFailed, verdict.ContentShared, verdict.CreateAttributesForbidden,
-	verdict.CreateInfeasible, verdict.CreateResponseInvalid, verdict.CreateUncertain, verdict.DataSourceUnrecognized,
-	verdict.DeletionHeldUp,
-	verdict.DriverLacks, verdict.EphemeralFailed, verdict.GroupContentCallFailed, verdict.GroupContentCheckFailed,
+	verdict.CapacityInvalid, verdict.CapacityUnknown, verdict.ClaimMarkedBound, verdict.CleanupGivenUp,
+	verdict.ContentCheckFailed, verdict.ContentDeleteFailed, verdict.ContentShared,
+	verdict.CreateAttributesForbidden, verdict.CreateInfeasible, verdict.CreateResponseInvalid,
+	verdict.CreateUncertain, verdict.DataSourceUnrecognized, verdict.DeletionHeldUp, verdict.DriverLacks,
+	verdict.EphemeralFailed, verdict.GroupContentCallFailed, verdict.GroupContentCheckFailed,
 	verdict.GroupContentDeleteFailed, verdict.GroupContentHeld, verdict.GroupContentShared,
 	verdict.HotLoopThrottled, verdict.JournalFull, verdict.JournalSkipped, verdict.ModifyDriverLacks,
-	verdict.ModifyFailed, verdict.NamespaceForbidden, verdict.ProvisionerNotAsked, verdict.ProvisioningHeldUp,
-	verdict.ReclaimPolicyUnknown, verdict.RegistrationRefused, verdict.ResizeNeedsOffline,
-	verdict.ResizeSizeInvalid, verdict.ReuseInvalid, verdict.ReuseKept, verdict.SecretUnfit,
-	verdict.SnapshotGroupAlive, verdict.SnapshotNotBoundBack, verdict.SnapshotRestoring, verdict.SourceForbidden,
-	verdict.SourceInvalid, verdict.SourceNotReady, verdict.SourceOfOtherDriver, verdict.TopologyUnknown,
-	verdict.VolumeAbandoned, verdict.VolumeConflict, verdict.VolumeNotRecycled, verdict.VolumeRejected,
-	verdict.VolumeSecretUnreadable, verdict.VolumeWithoutCapacity,
+	verdict.ModifyFailed, verdict.NamespaceForbidden, verdict.ProvisionerNotAsked,
+	verdict.ProvisioningHeldUp, verdict.ReclaimPolicyUnknown, verdict.RegistrationRefused,
+	verdict.ResizeNeedsOffline, verdict.SecretUnfit, verdict.SnapshotGroupAlive,
+	verdict.SnapshotRestoring, verdict.SourceForbidden, verdict.SourceNotReady, verdict.VolumeAbandoned,
+	verdict.VolumeConflict, verdict.VolumeNotRecycled, verdict.VolumeRejected, verdict.VolumeSecretUnreadable,
 }
 
 // Each reason with a Warning is in a situation, and so has a runbook or an answer for the user who acts on

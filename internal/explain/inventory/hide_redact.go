@@ -98,7 +98,8 @@ func PublicManager(manager string) string {
 
 func redactParameters(value any) {
 	redactValues(value, func(key string) bool {
-		return strings.HasPrefix(key, "csi.storage.k8s.io/") || referenceFields[key] == "Server"
+		return strings.HasPrefix(key, "csi.storage.k8s.io/") || key == names.OwnParameterMinimumSize ||
+			referenceFields[key] == "Server"
 	})
 }
 

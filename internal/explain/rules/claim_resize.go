@@ -63,6 +63,13 @@ func (c *Cluster) claimExpansion(claim *corev1.PersistentVolumeClaim) []Finding 
 	switch {
 	case isRefused(claim, next):
 		return []Finding{c.infeasible(claim, has, f)}
+	case decided.Because().Reason == verdict.ResizeSizeInvalid:
+		why := decided.Because()
+		f = f.waits(why.Reason, User, "a size that a driver can be asked for: %s", why.Message)
+		f.Fix = []Step{{
+			Text: why.Fix, Command: shell.Command("kubectl edit pvc %s", claim.Name).In(claim.Namespace),
+		}}
+		return []Finding{f}
 	case decided.Because().Reason == verdict.ResizeOnNode,
 		status == "" && conditionOf(claim, corev1.PersistentVolumeClaimFileSystemResizePending) != nil:
 		return []Finding{c.nodeExpansion(claim, f)}

@@ -139,6 +139,19 @@ func (c *Cluster) provisionCause(
 		}}
 	case verdict.NodeTopologyUnknown:
 		return c.nodeUnfit(claim, s, f)
+	case verdict.TopologyUnknown:
+		f.Cause, f.Actor = Ref{Kind: CSIDriver, Name: s.Driver.Name}, Administrator
+		f.Evidence = []Evidence{{
+			f.Cause, "the topologyKeys of its CSINodes", "no Node has labels with all of them",
+			"Nodes with these labels",
+		}}
+	case verdict.VolumeConflict:
+		if s.Volume != nil {
+			f.Cause, f.Actor = volumeRef(s.Volume), Administrator
+			f.Evidence = []Evidence{{
+				f.Cause, "spec.claimRef", describeClaimRef(s.Volume), fmt.Sprintf("%s/%s", claim.Namespace, claim.Name),
+			}}
+		}
 	case verdict.CreateAttributesMissing, verdict.CreateAttributesOtherDriver:
 		f.Cause = Ref{Kind: AttributesClass, Name: deref(claim.Spec.VolumeAttributesClassName)}
 		f.Evidence = []Evidence{{claimRef(claim), "spec.volumeAttributesClassName", f.Cause.Name, ""}}
