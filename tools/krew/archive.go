@@ -33,6 +33,14 @@ const (
 	reads = 0o644
 )
 
+// completer is the program that kubectl looks for to complete the arguments of the plugin, and
+// completes its text, which `kubectl purser completion` prints too. On Windows kubectl looks for no
+// program without a suffix.
+const (
+	completer = "kubectl_complete-purser"
+	completes = "#!/bin/sh\nexec kubectl-purser __complete \"$@\"\n"
+)
+
 // pack writes the archive of one system: a zip for Windows, a tar.gz for others.
 func (r release) pack(system, arch string) (archive, error) {
 	a := archive{system: system, arch: arch, program: "kubectl-purser"}
@@ -50,7 +58,11 @@ func (r release) pack(system, arch string) (archive, error) {
 	if err != nil {
 		return a, err
 	}
-	content, err := form([]member{{a.program, program, runs}, {"LICENSE", license, reads}})
+	members := []member{{a.program, program, runs}, {"LICENSE", license, reads}}
+	if system != "windows" {
+		members = append(members, member{completer, []byte(completes), runs})
+	}
+	content, err := form(members)
 	if err != nil {
 		return a, fmt.Errorf("%s: %w", a.file, err)
 	}

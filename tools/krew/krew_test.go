@@ -82,7 +82,13 @@ func TestManifest(t *testing.T) {
 			t.Errorf("%s: the checksum is of something else", platform.URI)
 		}
 		files := unpack(t, platform.URI, content)
-		if files[platform.Bin] != system || files["LICENSE"] == "" || len(files) != 2 {
+		want := 3
+		if strings.HasPrefix(system, "windows") {
+			want = 2
+		} else if !strings.Contains(files["kubectl_complete-purser"], "exec kubectl-purser ") {
+			t.Errorf("%s: kubectl finds no completion: %q", platform.URI, files["kubectl_complete-purser"])
+		}
+		if files[platform.Bin] != system || files["LICENSE"] == "" || len(files) != want {
 			t.Errorf("%s has %d files, %s is %q", platform.URI, len(files), platform.Bin, files[platform.Bin])
 		}
 	}

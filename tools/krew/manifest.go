@@ -22,7 +22,10 @@ PersistentVolume, VolumeSnapshot, VolumeAttachment or pod waits for, which
 fields show that, what to do and who has to do it. It only reads, and works
 beside any CSI driver and its sidecars.
 `,
-			Caveats: "It shows what your permissions let it read, and says what it could not read.\n",
+			Caveats: `It shows what your permissions let it read, and says what it could not read.
+kubectl completes its arguments with a second program on the PATH, which krew does not link:
+  kubectl purser completion > DIR/kubectl_complete-purser && chmod +x DIR/kubectl_complete-purser
+`,
 		},
 	}
 	for _, a := range archives {
