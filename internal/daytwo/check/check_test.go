@@ -35,7 +35,9 @@ func (w *world) client(t *testing.T) client.WithWatch {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 	node.Status.NodeInfo.KubeletVersion = "v1.37.2"
 	class := &snapshotv1.VolumeSnapshotClass{ObjectMeta: metav1.ObjectMeta{Name: "snaps"}, Driver: "d.example.com"}
-	return fake.NewClientBuilder().WithScheme(kube.Scheme()).WithObjects(node, class).WithStatusSubresource(&snapshotv1.VolumeSnapshot{}).WithInterceptorFuncs(interceptor.Funcs{
+	return fake.NewClientBuilder().WithScheme(kube.Scheme()).WithObjects(node, class).WithStatusSubresource(
+		&snapshotv1.VolumeSnapshot{},
+	).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			if w.refuse != nil {
 				if err := w.refuse(o); err != nil {
@@ -52,7 +54,9 @@ func (w *world) client(t *testing.T) client.WithWatch {
 			answered.SetResourceVersion(o.GetResourceVersion())
 			return c.Status().Update(ctx, answered)
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+		Patch: func(
+			ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption,
+		) error {
 			if err := c.Patch(ctx, o, p, opts...); err != nil {
 				return err
 			}
@@ -106,9 +110,11 @@ func (w *world) config(t *testing.T) Config {
 	t.Helper()
 	policy := w.policy
 	return Config{
-		Client: w.client(t), Namespace: "scratch", Name: "c", Size: resource.MustParse("1Gi"), Mode: corev1.ReadWriteOnce,
+		Client: w.client(t), Namespace: "scratch", Name: "c", Size: resource.MustParse("1Gi"),
+		Mode: corev1.ReadWriteOnce,
 		Class: &storagev1.StorageClass{
-			ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "d.example.com", AllowVolumeExpansion: new(true), ReclaimPolicy: &policy,
+			ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "d.example.com", AllowVolumeExpansion: new(true),
+			ReclaimPolicy: &policy,
 		},
 		StepTimeout: 200 * time.Millisecond, Poll: time.Millisecond, Progress: func(rules.CheckStep) {},
 	}
@@ -142,15 +148,16 @@ func mustBeClean(t *testing.T, name string, c client.Client, r rules.CheckReport
 	}
 }
 
-// Each step has the outcome that the cluster deserves, and everything is deleted whatever happens. The letters are those
-// of passed, failed and skipped.
+// Each step has the outcome that the cluster deserves, and everything is deleted whatever happens. The letters
+// are those of passed, failed and skipped.
 func TestRun(t *testing.T) {
 	refuse := func(kind, name string) func(client.Object) error {
 		return func(o client.Object) error {
 			_, isClaim := o.(*corev1.PersistentVolumeClaim)
 			_, isPod := o.(*corev1.Pod)
 			_, isSnapshot := o.(*snapshotv1.VolumeSnapshot)
-			if o.GetName() == name && (kind == "claim" && isClaim || kind == "pod" && isPod || kind == "snapshot" && isSnapshot) {
+			if o.GetName() == name && (kind == "claim" && isClaim || kind == "pod" && isPod ||
+				kind == "snapshot" && isSnapshot) {
 				return errors.New("refused")
 			}
 			return nil
@@ -161,13 +168,19 @@ func TestRun(t *testing.T) {
 		want  string
 		text  string
 	}{
-		"all passes":               {world{}, "pppppppp", "it has what was written"},
-		"a class that retains":     {world{policy: corev1.PersistentVolumeReclaimRetain}, "pppppppp", "3 volumes are gone"},
-		"no claim":                 {world{refuse: refuse("claim", "c")}, "fssssssp", "refused"},
-		"no pod":                   {world{refuse: refuse("pod", "c")}, "pfsppppp", "it needs: mount it in a pod"},
-		"no snapshot":              {world{refuse: refuse("snapshot", "c")}, "ppppfspp", "it needs: take a snapshot"},
-		"another content":          {world{sums: map[string]string{"c-restored": strings.Repeat("f", 64)}}, "pppppfpp", "was written"},
-		"a pod that says nonsense": {world{sums: map[string]string{"c": "nonsense"}}, "ppfppppp", "which is no SHA-256"},
+		"all passes": {world{}, "pppppppp", "it has what was written"},
+		"a class that retains": {
+			world{policy: corev1.PersistentVolumeReclaimRetain}, "pppppppp", "3 volumes are gone",
+		},
+		"no claim":    {world{refuse: refuse("claim", "c")}, "fssssssp", "refused"},
+		"no pod":      {world{refuse: refuse("pod", "c")}, "pfsppppp", "it needs: mount it in a pod"},
+		"no snapshot": {world{refuse: refuse("snapshot", "c")}, "ppppfspp", "it needs: take a snapshot"},
+		"another content": {
+			world{sums: map[string]string{"c-restored": strings.Repeat("f", 64)}}, "pppppfpp", "was written",
+		},
+		"a pod that says nonsense": {
+			world{sums: map[string]string{"c": "nonsense"}}, "ppfppppp", "which is no SHA-256",
+		},
 	} {
 		cfg := tc.world.config(t)
 		plan, err := Plan(t.Context(), cfg)

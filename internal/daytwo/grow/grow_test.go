@@ -25,23 +25,30 @@ import (
 // cluster has a StatefulSet with one claim, whose volume is large enough already.
 func cluster() client.WithWatch {
 	requests := func(size string) corev1.VolumeResourceRequirements {
-		return corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}}
+		return corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{
+			corev1.ResourceStorage: resource.MustParse(size),
+		}}
 	}
 	large := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("2Gi")}
 	return fake.NewClientBuilder().WithScheme(inventory.Scheme()).WithObjects(
 		&appsv1.StatefulSet{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db", UID: "old", Labels: map[string]string{"kept": "yes"}},
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "shop", Name: "db", UID: "old", Labels: map[string]string{"kept": "yes"},
+			},
 			Spec: appsv1.StatefulSetSpec{
 				Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
 				VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{
-					ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{Resources: requests("1Gi")},
+					ObjectMeta: metav1.ObjectMeta{Name: "data"},
+					Spec:       corev1.PersistentVolumeClaimSpec{Resources: requests("1Gi")},
 				}},
 			},
 		},
 		&corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data-db-0"},
-			Spec:       corev1.PersistentVolumeClaimSpec{StorageClassName: new("fast"), VolumeName: "pv", Resources: requests("1Gi")},
-			Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, Capacity: large},
+			Spec: corev1.PersistentVolumeClaimSpec{
+				StorageClassName: new("fast"), VolumeName: "pv", Resources: requests("1Gi"),
+			},
+			Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, Capacity: large},
 		},
 		&corev1.PersistentVolume{
 			ObjectMeta: metav1.ObjectMeta{Name: "pv"},
@@ -108,7 +115,9 @@ func killedAfter(c client.WithWatch, writes int) client.WithWatch {
 			}
 			return c.Delete(ctx, o, opts...)
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+		Patch: func(
+			ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption,
+		) error {
 			if err := alive(); err != nil {
 				return err
 			}
@@ -162,8 +171,11 @@ func TestRefusedReplacement(t *testing.T) {
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			set, is := o.(*appsv1.StatefulSet)
 			if is {
-				if size := set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests[corev1.ResourceStorage]; size.String() == "2Gi" {
-					return apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "statefulsets"}, "db", errors.New("by a policy"))
+				asked := set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests
+				if size := asked[corev1.ResourceStorage]; size.String() == "2Gi" {
+					return apierrors.NewForbidden(
+						schema.GroupResource{Group: "apps", Resource: "statefulsets"}, "db", errors.New("by a policy"),
+					)
 				}
 			}
 			return c.Create(ctx, o, opts...)
@@ -174,7 +186,8 @@ func TestRefusedReplacement(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	set := &appsv1.StatefulSet{}
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "db"}, set); err != nil || set.Labels["kept"] != "yes" {
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "db"}, set); err != nil ||
+		set.Labels["kept"] != "yes" {
 		t.Errorf("%v, %v", set, err)
 	}
 }

@@ -30,12 +30,13 @@ type UsageConfig struct {
 	API       *rest.Config
 	Namespace string   // empty for all
 	Claims    []string // names in the namespace; none for all
+	Agents    []string // addresses of the metrics of node agents
 	Parallel  int      // kubelets that are asked at once
 	Timeout   time.Duration
 }
 
-// Usage reads the claims and asks the kubelets of the nodes whose pods use them. A kubelet that
-// does not answer in time is noted with the reason, and does not hold up the others.
+// Usage reads the claims and asks the node agents, and the kubelets of the nodes whose pods use the other
+// claims. A kubelet that does not answer in time is noted with the reason, and does not hold up the others.
 func Usage(ctx context.Context, cfg UsageConfig, now time.Time) (rules.UsageInput, error) {
 	l := &lister{from: cfg.Reader, namespace: cfg.Namespace, missing: map[string]string{}}
 	var claims corev1.PersistentVolumeClaimList
@@ -66,8 +67,16 @@ func Usage(ctx context.Context, cfg UsageConfig, now time.Time) (rules.UsageInpu
 			}
 		}
 	}
-	nodes, _ := rules.MountingNodes(in.Pods, in.Claims)
 	var err error
+	if in.Agents, err = Statistics(ctx, cfg.Agents, cfg.Timeout, now); err != nil {
+		return in, err
+	}
+	nodes, _ := rules.MountingNodes(in.Pods, slices.DeleteFunc(
+		slices.Clone(in.Claims), func(c corev1.PersistentVolumeClaim) bool {
+			_, known := in.Agents[client.ObjectKeyFromObject(&c)]
+			return known
+		},
+	))
 	in.Nodes, err = kubelets(ctx, cfg, nodes)
 	return in, err
 }

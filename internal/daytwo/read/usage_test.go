@@ -59,7 +59,9 @@ func TestKubelets(t *testing.T) {
 		meta := metav1.ObjectMeta{Namespace: "shop", Name: "of-" + node}
 		claims = append(claims, corev1.PersistentVolumeClaim{ObjectMeta: meta})
 		pods = append(pods, corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{NodeName: node, Volumes: []corev1.Volume{{
-			VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: meta.Name}},
+			VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: meta.Name},
+			},
 		}}}})
 	}
 	for i := range claims {
@@ -73,14 +75,16 @@ func TestKubelets(t *testing.T) {
 		t.Fatal(err)
 	}
 	for node, want := range map[string]string{
-		"hangs": "no answer within 1s", "broken": "its answer cannot be read", "forbidden": "the permission to get nodes/proxy is missing",
-		"n1": "", "n4": "",
+		"hangs": "no answer within 1s", "broken": "its answer cannot be read",
+		"forbidden": "the permission to get nodes/proxy is missing",
+		"n1":        "", "n4": "",
 	} {
 		answer := in.Nodes[node]
 		if want != "" && !strings.Contains(answer.Err, want) || want == "" && answer.Err != "" {
 			t.Errorf("%s: %q, want %q", node, answer.Err, want)
 		}
-		if used := answer.Claims[types.NamespacedName{Namespace: "shop", Name: "of-" + node}].Used; want == "" && (used == nil || *used != 7) {
+		if used := answer.Claims[types.NamespacedName{Namespace: "shop", Name: "of-" + node}].Used; want == "" &&
+			(used == nil || *used != 7) {
 			t.Errorf("%s: %v", node, answer.Claims)
 		}
 	}
@@ -88,7 +92,8 @@ func TestKubelets(t *testing.T) {
 		t.Errorf("%d kubelets were asked at once", most.Load())
 	}
 	_, err = Usage(t.Context(), UsageConfig{
-		Reader: reader, API: &rest.Config{Host: server.URL}, Namespace: "shop", Claims: []string{"absent"}, Parallel: 1, Timeout: time.Second,
+		Reader: reader, API: &rest.Config{Host: server.URL}, Namespace: "shop", Claims: []string{"absent"},
+		Parallel: 1, Timeout: time.Second,
 	}, time.Now())
 	if err == nil || !strings.Contains(err.Error(), "pvc/absent: no such claim in namespace shop") {
 		t.Errorf("%v", err)

@@ -16,7 +16,12 @@ func TestPlanCheck(t *testing.T) {
 	classes := []snapshotv1.VolumeSnapshotClass{
 		{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Driver: "other.example.com"},
 		{ObjectMeta: metav1.ObjectMeta{Name: "first"}, Driver: "d.example.com"},
-		{ObjectMeta: metav1.ObjectMeta{Name: "default", Annotations: map[string]string{names.AnnDefaultSnapshotClass: "true"}}, Driver: "d.example.com"},
+		{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: "default", Annotations: map[string]string{names.AnnDefaultSnapshotClass: "true"},
+			},
+			Driver: "d.example.com",
+		},
 	}
 	class := func(change func(*storagev1.StorageClass)) *storagev1.StorageClass {
 		c := &storagev1.StorageClass{Provisioner: "d.example.com", AllowVolumeExpansion: new(true)}
@@ -30,18 +35,25 @@ func TestPlanCheck(t *testing.T) {
 		skip map[string]string // steps and a part of the reason
 		from string            // snapshot class
 	}{
-		"all":                  {CheckInput{Class: class(nil), SnapshotClasses: classes}, nil, "default"},
-		"a class of snapshots": {CheckInput{Class: class(nil), SnapshotClasses: classes, SnapshotClass: "first"}, nil, "first"},
+		"all": {CheckInput{Class: class(nil), SnapshotClasses: classes}, nil, "default"},
+		"a class of snapshots": {
+			CheckInput{Class: class(nil), SnapshotClasses: classes, SnapshotClass: "first"}, nil, "first",
+		},
 		"that does not exist": {
 			CheckInput{Class: class(nil), SnapshotClasses: classes, SnapshotClass: "other"},
 			map[string]string{StepSnapshot: "VolumeSnapshotClass other of driver", StepRestore: "there is no snapshot"},
 			"",
 		},
 		"no snapshots": {
-			CheckInput{Class: class(nil), SnapshotsUnread: "not served"}, map[string]string{StepSnapshot: "not served", StepRestore: "not served"}, "",
+			CheckInput{Class: class(nil), SnapshotsUnread: "not served"},
+			map[string]string{StepSnapshot: "not served", StepRestore: "not served"},
+			"",
 		},
 		"no expansion": {
-			CheckInput{Class: class(func(c *storagev1.StorageClass) { c.AllowVolumeExpansion = nil }), SnapshotClasses: classes},
+			CheckInput{
+				Class:           class(func(c *storagev1.StorageClass) { c.AllowVolumeExpansion = nil }),
+				SnapshotClasses: classes,
+			},
 			map[string]string{StepGrow: "allowVolumeExpansion"},
 			"default",
 		},
@@ -71,11 +83,16 @@ func TestPlanCheck(t *testing.T) {
 
 func TestPrintCheck(t *testing.T) {
 	r := CheckReport{Time: now, Class: "fast", Steps: []CheckStep{
-		{StepCreate, Passed, 0.25, ""}, {StepWrite, Skipped, 0, "no kubelet"}, {StepDelete, Passed, 1.5, "3 volumes are gone"},
+		{StepCreate, Passed, 0.25, ""},
+		{StepWrite, Skipped, 0, "no kubelet"},
+		{StepDelete, Passed, 1.5, "3 volumes are gone"},
 	}}
 	page := &Page{}
 	r.Print(page)
-	for _, text := range []string{"passed     250ms  create a claim", "skipped        -  write and read back     no kubelet", "as far as it went: 1 step skipped. Nothing is left."} {
+	for _, text := range []string{
+		"passed     250ms  create a claim", "skipped        -  write and read back     no kubelet",
+		"as far as it went: 1 step skipped. Nothing is left.",
+	} {
 		if !strings.Contains(page.String(), text) {
 			t.Errorf("no %q in\n%s", text, page)
 		}

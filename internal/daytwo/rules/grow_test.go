@@ -13,7 +13,10 @@ import (
 
 func setOf(change func(*appsv1.StatefulSet)) *appsv1.StatefulSet {
 	s := &appsv1.StatefulSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db", UID: "old", ResourceVersion: "7", Generation: 3, Labels: map[string]string{"a": "b"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: "db", UID: "old", ResourceVersion: "7", Generation: 3,
+			Labels: map[string]string{"a": "b"},
+		},
 		Spec: appsv1.StatefulSetSpec{VolumeClaimTemplates: []corev1.PersistentVolumeClaim{
 			claimOf("data", "1Gi", func(c *corev1.PersistentVolumeClaim) { c.Namespace, c.UID = "", "" }),
 		}},
@@ -30,7 +33,8 @@ func growInput() GrowInput {
 	return GrowInput{
 		Set: setOf(nil), Size: resource.MustParse("2Gi"),
 		Claims: []corev1.PersistentVolumeClaim{
-			claimOf("data-db-1", "1Gi", nil), claimOf("data-db-0", "1Gi", nil), claimOf("data-other-0", "1Gi", nil), claimOf("data-db-x", "1Gi", nil),
+			claimOf("data-db-1", "1Gi", nil), claimOf("data-db-0", "1Gi", nil), claimOf("data-other-0", "1Gi", nil),
+			claimOf("data-db-x", "1Gi", nil),
 		},
 		Volumes: map[string]*corev1.PersistentVolume{"pv-data-db-0": &pv0, "pv-data-db-1": &pv1},
 		Classes: map[string]*storagev1.StorageClass{"fast": {AllowVolumeExpansion: new(true)}},
@@ -42,7 +46,8 @@ func growInput() GrowInput {
 func TestPlanGrowth(t *testing.T) {
 	quota := func(name corev1.ResourceName, hard, used string) corev1.ResourceQuota {
 		return corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Status: corev1.ResourceQuotaStatus{
-			Hard: corev1.ResourceList{name: resource.MustParse(hard)}, Used: corev1.ResourceList{name: resource.MustParse(used)},
+			Hard: corev1.ResourceList{name: resource.MustParse(hard)},
+			Used: corev1.ResourceList{name: resource.MustParse(used)},
 		}}
 	}
 	for name, tc := range map[string]struct {
@@ -50,24 +55,42 @@ func TestPlanGrowth(t *testing.T) {
 		refused string // part of the refusal; empty for none
 		note    string
 	}{
-		"allowed":               {func(*GrowInput) {}, "", "pods keep running"},
-		"smaller":               {func(in *GrowInput) { in.Size = resource.MustParse("1Mi") }, "a claim cannot shrink", ""},
-		"a class that forbids":  {func(in *GrowInput) { in.Classes["fast"].AllowVolumeExpansion = nil }, "allowVolumeExpansion is not true", ""},
+		"allowed": {func(*GrowInput) {}, "", "pods keep running"},
+		"smaller": {
+			func(in *GrowInput) { in.Size = resource.MustParse("1Mi") }, "a claim cannot shrink", "",
+		},
+		"a class that forbids": {
+			func(in *GrowInput) { in.Classes["fast"].AllowVolumeExpansion = nil }, "allowVolumeExpansion is not true",
+			"",
+		},
 		"a class that is gone":  {func(in *GrowInput) { in.Classes = nil }, "StorageClass fast does not exist", ""},
 		"a driver that is gone": {func(in *GrowInput) { in.Drivers = nil }, "it is not installed", ""},
 		"no resizer":            {func(in *GrowInput) { in.Leases = []string{} }, "", "no Lease says that a resizer"},
-		"a claim that waits":    {func(in *GrowInput) { in.Claims[0].Status.Phase = corev1.ClaimPending }, "pvc/data-db-1 is Pending", ""},
-		"a quota without room":  {func(in *GrowInput) { in.Quotas = []corev1.ResourceQuota{quota("requests.storage", "5Gi", "4Gi")} }, "allows 5Gi, 4Gi are used, and 2Gi more are needed", ""},
-		"a quota with room":     {func(in *GrowInput) { in.Quotas = []corev1.ResourceQuota{quota("requests.storage", "6Gi", "4Gi")} }, "", ""},
+		"a claim that waits": {
+			func(in *GrowInput) { in.Claims[0].Status.Phase = corev1.ClaimPending }, "pvc/data-db-1 is Pending", "",
+		},
+		"a quota without room": {
+			func(in *GrowInput) { in.Quotas = []corev1.ResourceQuota{quota("requests.storage", "5Gi", "4Gi")} },
+			"allows 5Gi, 4Gi are used, and 2Gi more are needed", "",
+		},
+		"a quota with room": {
+			func(in *GrowInput) { in.Quotas = []corev1.ResourceQuota{quota("requests.storage", "6Gi", "4Gi")} }, "", "",
+		},
 		"a quota of the class": {func(in *GrowInput) {
 			in.Quotas = []corev1.ResourceQuota{quota("fast.storageclass.storage.k8s.io/requests.storage", "3Gi", "2Gi")}
 		}, "2Gi more are needed", ""},
 		"a quota of other class": {func(in *GrowInput) {
 			in.Quotas = []corev1.ResourceQuota{quota("slow.storageclass.storage.k8s.io/requests.storage", "0", "0")}
 		}, "", ""},
-		"a quota of pods":  {func(in *GrowInput) { in.Quotas = []corev1.ResourceQuota{quota("pods", "0", "0")} }, "", ""},
-		"no templates":     {func(in *GrowInput) { in.Set.Spec.VolumeClaimTemplates = nil }, "has no volumeClaimTemplates", ""},
-		"another template": {func(in *GrowInput) { in.Template = "log" }, "has no volumeClaimTemplate log; there are: data", ""},
+		"a quota of pods": {
+			func(in *GrowInput) { in.Quotas = []corev1.ResourceQuota{quota("pods", "0", "0")} }, "", "",
+		},
+		"no templates": {
+			func(in *GrowInput) { in.Set.Spec.VolumeClaimTemplates = nil }, "has no volumeClaimTemplates", "",
+		},
+		"another template": {
+			func(in *GrowInput) { in.Template = "log" }, "has no volumeClaimTemplate log; there are: data", "",
+		},
 		"several templates": {func(in *GrowInput) {
 			in.Set.Spec.VolumeClaimTemplates = append(in.Set.Spec.VolumeClaimTemplates, claimOf("log", "1Gi", nil))
 		}, "choose one with --template: data, log", ""},
@@ -75,7 +98,9 @@ func TestPlanGrowth(t *testing.T) {
 			in.Set.OwnerReferences = []metav1.OwnerReference{{Kind: "Postgres", Name: "p", Controller: new(true)}}
 		}, "Postgres p controls the StatefulSet", ""},
 		"an operator's, all the same": {func(in *GrowInput) {
-			in.Set.OwnerReferences, in.EvenIfOwned = []metav1.OwnerReference{{Kind: "Postgres", Name: "p", Controller: new(true)}}, true
+			in.Set.OwnerReferences, in.EvenIfOwned = []metav1.OwnerReference{{
+				Kind: "Postgres", Name: "p", Controller: new(true),
+			}}, true
 		}, "", ""},
 		"Helm's": {func(in *GrowInput) {
 			in.Set.Annotations = map[string]string{"meta.helm.sh/release-name": "r"}
@@ -93,10 +118,12 @@ func TestPlanGrowth(t *testing.T) {
 		}
 	}
 	p := PlanGrowth(growInput())
-	if len(p.Claims) != 2 || p.Claims[0].Name != "data-db-0" || p.Claims[0].To != "2Gi" || p.Claims[0].Pod != "db-0" || !p.Replace || p.IsDone() {
+	if len(p.Claims) != 2 || p.Claims[0].Name != "data-db-0" || p.Claims[0].To != "2Gi" || p.Claims[0].Pod != "db-0" ||
+		!p.Replace || p.IsDone() {
 		t.Errorf("%+v", p)
 	}
-	if steps := strings.Join(p.Steps(), "\n"); !strings.Contains(steps, "Secret shop/purser-grow-db") || strings.Count(steps, "\n") != 4 {
+	if steps := strings.Join(p.Steps(), "\n"); !strings.Contains(steps, "Secret shop/purser-grow-db") ||
+		strings.Count(steps, "\n") != 4 {
 		t.Errorf("steps:\n%s", steps)
 	}
 	in := growInput()
@@ -114,7 +141,8 @@ func TestReplacement(t *testing.T) {
 		s.OwnerReferences = []metav1.OwnerReference{{Kind: "Postgres", Name: "p", UID: "u"}}
 	})
 	set := Replacement(old, "data", resource.MustParse("2Gi"))
-	if set.UID != "" || set.ResourceVersion != "" || set.Labels["a"] != "b" || *set.Spec.Replicas != 3 || set.Spec.ServiceName != "db" ||
+	if set.UID != "" || set.ResourceVersion != "" || set.Labels["a"] != "b" || *set.Spec.Replicas != 3 ||
+		set.Spec.ServiceName != "db" ||
 		len(set.OwnerReferences) != 1 || len(set.Finalizers) != 1 || set.Finalizers[0] != "example.com/keep" {
 		t.Errorf("%+v", set)
 	}
@@ -139,11 +167,21 @@ func TestGrowthOf(t *testing.T) {
 		inUse                      bool
 		volumeDone, done, isFailed bool
 	}{
-		"the driver has not expanded":    {claimOf("a", "1Gi", nil), volumeOf("p", "a", nil), true, false, false, false},
-		"the node has not":               {claimOf("a", "1Gi", nil), volumeOf("p", "a", large), true, true, false, false},
-		"no pod, so the node has time":   {claimOf("a", "1Gi", nil), volumeOf("p", "a", large), false, true, true, false},
-		"done":                           {claimOf("a", "2Gi", nil), volumeOf("p", "a", large), true, true, true, false},
-		"the driver refuses it for good": {claimOf("a", "1Gi", infeasible), volumeOf("p", "a", nil), true, false, false, true},
+		"the driver has not expanded": {
+			claimOf("a", "1Gi", nil), volumeOf("p", "a", nil), true, false, false, false,
+		},
+		"the node has not": {
+			claimOf("a", "1Gi", nil), volumeOf("p", "a", large), true, true, false, false,
+		},
+		"no pod, so the node has time": {
+			claimOf("a", "1Gi", nil), volumeOf("p", "a", large), false, true, true, false,
+		},
+		"done": {
+			claimOf("a", "2Gi", nil), volumeOf("p", "a", large), true, true, true, false,
+		},
+		"the driver refuses it for good": {
+			claimOf("a", "1Gi", infeasible), volumeOf("p", "a", nil), true, false, false, true,
+		},
 	} {
 		g := GrowthOf(&tc.claim, &tc.volume, to, tc.inUse)
 		if g.VolumeDone != tc.volumeDone || g.Done != tc.done || g.Failed != tc.isFailed || g.Text == "" {
@@ -153,7 +191,10 @@ func TestGrowthOf(t *testing.T) {
 }
 
 func TestParseTarget(t *testing.T) {
-	for text, want := range map[string]string{"sts/db": "db", "statefulset/db": "db", "statefulsets.apps/db": "db", "db": "", "pvc/db": "", "sts/": "", "sts/a/b": ""} {
+	for text, want := range map[string]string{
+		"sts/db": "db", "statefulset/db": "db", "statefulsets.apps/db": "db", "db": "", "pvc/db": "", "sts/": "",
+		"sts/a/b": "",
+	} {
 		if got, err := ParseTarget(text); got != want || (err == nil) != (want != "") {
 			t.Errorf("%s: %q, %v", text, got, err)
 		}

@@ -26,15 +26,21 @@ func nodeOf(name string, inUse ...string) corev1.Node {
 
 func attachmentOf(pv, node string, age time.Duration) storagev1.VolumeAttachment {
 	return storagev1.VolumeAttachment{
-		ObjectMeta: metav1.ObjectMeta{Name: names.AttachmentName("h-"+pv, "d.example.com", node), CreationTimestamp: metav1.NewTime(now.Add(-age))},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:              names.AttachmentName("h-"+pv, "d.example.com", node),
+			CreationTimestamp: metav1.NewTime(now.Add(-age)),
+		},
 		Spec: storagev1.VolumeAttachmentSpec{
-			Attacher: "d.example.com", NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv},
+			Attacher: "d.example.com", NodeName: node,
+			Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv},
 		},
 	}
 }
 
 func contentOf(name, snapshot, handle string) snapshotv1.VolumeSnapshotContent {
-	c := snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))}}
+	c := snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{
+		Name: name, CreationTimestamp: metav1.NewTime(now.Add(-time.Hour)),
+	}}
 	c.Spec.Driver, c.Spec.DeletionPolicy = "d.example.com", snapshotv1.VolumeSnapshotContentDelete
 	c.Spec.VolumeSnapshotRef = corev1.ObjectReference{Namespace: "shop", Name: snapshot, UID: "uid-" + "s"}
 	if handle != "" {
@@ -56,7 +62,10 @@ func well() OrphanInput {
 		Attachments: []storagev1.VolumeAttachment{attachmentOf("pv-a", "n", time.Hour)},
 		Contents:    []snapshotv1.VolumeSnapshotContent{contentOf("c", "s", "snap")},
 		Snapshots:   []snapshotv1.VolumeSnapshot{snapshot},
-		Drivers:     []DriverList{{Driver: "d.example.com", Volumes: []DriverVolume{{Handle: "h-pv-a"}}, Snapshots: []DriverVolume{{Handle: "snap"}}}},
+		Drivers: []DriverList{{
+			Driver: "d.example.com", Volumes: []DriverVolume{{Handle: "h-pv-a"}},
+			Snapshots: []DriverVolume{{Handle: "snap"}},
+		}},
 		Mounts: []Mount{
 			{Path: "/k/pods/uid-p/volumes/kubernetes.io~csi/pv-a/mount", Pod: "uid-p"},
 			{Path: "/k/plugins/x", Driver: "d.example.com", Digest: hex.EncodeToString(sum[:])},
@@ -90,21 +99,33 @@ func TestFindOrphans(t *testing.T) {
 		}, "snapshot of the driver lost", "has the handle lost"},
 		"a volume whose claim is gone": {func(in *OrphanInput) {
 			in.Claims = nil
-			in.Volumes[0].Status = corev1.PersistentVolumeStatus{Phase: corev1.VolumeReleased, LastPhaseTransitionTime: new(metav1.NewTime(now.Add(-time.Hour)))}
+			in.Volumes[0].Status = corev1.PersistentVolumeStatus{
+				Phase: corev1.VolumeReleased, LastPhaseTransitionTime: new(metav1.NewTime(now.Add(-time.Hour))),
+			}
 		}, "PersistentVolume pv-a", "PersistentVolumeClaim shop/a with uid uid-a of spec.claimRef: not found"},
 		"one that was released just now": {func(in *OrphanInput) {
 			in.Claims = nil
-			in.Volumes[0].Status = corev1.PersistentVolumeStatus{Phase: corev1.VolumeReleased, LastPhaseTransitionTime: new(metav1.NewTime(now))}
+			in.Volumes[0].Status = corev1.PersistentVolumeStatus{
+				Phase: corev1.VolumeReleased, LastPhaseTransitionTime: new(metav1.NewTime(now)),
+			}
 		}, "", ""},
-		"a volume whose claim was created again": {func(in *OrphanInput) { in.Claims[0].UID = "other" }, "PersistentVolume pv-a", "its uid is other"},
+		"a volume whose claim was created again": {
+			func(in *OrphanInput) { in.Claims[0].UID = "other" }, "PersistentVolume pv-a", "its uid is other",
+		},
 		"a volume that no claim has taken": {func(in *OrphanInput) {
-			in.Volumes = append(in.Volumes, volumeOf("pv-free", "", func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef = nil }))
+			in.Volumes = append(in.Volumes, volumeOf(
+				"pv-free", "", func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef = nil },
+			))
 		}, "PersistentVolume pv-free", "spec.claimRef is empty"},
 		"one that a claim waits for": {func(in *OrphanInput) {
-			in.Volumes = append(in.Volumes, volumeOf("pv-b", "", func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef = nil }))
+			in.Volumes = append(in.Volumes, volumeOf(
+				"pv-b", "", func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef = nil },
+			))
 			in.Claims = append(in.Claims, claimOf("b", "1Gi", nil))
 		}, "", ""},
-		"an attachment to a node that is gone": {func(in *OrphanInput) { in.Nodes = nil }, "VolumeAttachment csi-", "Node n of spec.nodeName: not found"},
+		"an attachment to a node that is gone": {
+			func(in *OrphanInput) { in.Nodes = nil }, "VolumeAttachment csi-", "Node n of spec.nodeName: not found",
+		},
 		"an attachment of a volume that is gone": {func(in *OrphanInput) {
 			in.Volumes, in.Drivers, in.Mounts, in.Nodes[0].Status.VolumesInUse = nil, nil, nil, nil
 		}, "VolumeAttachment csi-", "PersistentVolume pv-a of spec.source.persistentVolumeName: not found"},
@@ -115,9 +136,13 @@ func TestFindOrphans(t *testing.T) {
 		"one that is new": {func(in *OrphanInput) {
 			in.Nodes, in.Attachments[0] = nil, attachmentOf("pv-a", "n", time.Minute)
 		}, "", ""},
-		"a content whose snapshot is gone": {func(in *OrphanInput) { in.Snapshots = nil }, "VolumeSnapshotContent c", "VolumeSnapshot shop/s: not found"},
+		"a content whose snapshot is gone": {
+			func(in *OrphanInput) { in.Snapshots = nil }, "VolumeSnapshotContent c", "VolumeSnapshot shop/s: not found",
+		},
 		"a volume that only a node knows": {func(in *OrphanInput) {
-			in.Nodes[0].Status.VolumesInUse = append(in.Nodes[0].Status.VolumesInUse, "kubernetes.io/csi/d.example.com^lost")
+			in.Nodes[0].Status.VolumesInUse = append(
+				in.Nodes[0].Status.VolumesInUse, "kubernetes.io/csi/d.example.com^lost",
+			)
 		}, "volume in use on a node n", "status.volumesInUse has kubernetes.io/csi/d.example.com^lost"},
 		"a mount for a pod that is gone": {func(in *OrphanInput) {
 			in.Mounts = append(in.Mounts, Mount{Path: "/k/pods/lost", Pod: "lost"})
@@ -147,7 +172,8 @@ func TestOrphansWithoutPermission(t *testing.T) {
 	for kind, clear := range map[string]func(*OrphanInput){
 		KindClaims: func(in *OrphanInput) { in.Claims = nil }, KindNodes: func(in *OrphanInput) { in.Nodes = nil },
 		KindVolumes: func(in *OrphanInput) { in.Volumes = nil }, KindPods: func(in *OrphanInput) { in.Pods = nil },
-		KindSnapshots: func(in *OrphanInput) { in.Snapshots = nil }, KindContents: func(in *OrphanInput) { in.Contents = nil },
+		KindSnapshots: func(in *OrphanInput) { in.Snapshots = nil },
+		KindContents:  func(in *OrphanInput) { in.Contents = nil },
 	} {
 		in := well()
 		clear(&in)

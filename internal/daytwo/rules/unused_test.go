@@ -13,7 +13,8 @@ import (
 func unusedSince(status corev1.ConditionStatus, since time.Duration) func(*corev1.PersistentVolumeClaim) {
 	return func(c *corev1.PersistentVolumeClaim) {
 		c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{
-			Type: corev1.PersistentVolumeClaimUnused, Status: status, LastTransitionTime: metav1.NewTime(now.Add(-since)),
+			Type: corev1.PersistentVolumeClaimUnused, Status: status,
+			LastTransitionTime: metav1.NewTime(now.Add(-since)),
 		}}
 	}
 }
@@ -57,7 +58,9 @@ func TestFindUnused(t *testing.T) {
 	}
 	page := &Page{}
 	r.Print(page)
-	for _, text := range []string{"2 claims unused for 30 days or more, 3Gi in all.", "since when is unknown", "400", "statefulset/db"} {
+	for _, text := range []string{
+		"2 claims unused for 30 days or more, 3Gi in all.", "since when is unknown", "400", "statefulset/db",
+	} {
 		if !strings.Contains(page.String(), text) {
 			t.Errorf("no %q in\n%s", text, page)
 		}

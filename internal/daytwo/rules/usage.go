@@ -36,6 +36,8 @@ type UsageInput struct {
 	Volumes []corev1.PersistentVolume
 	Pods    []corev1.Pod
 	Nodes   map[string]NodeAnswer // those that were asked
+	// Agents has the statistics of node agents, which are on nodes without a kubelet.
+	Agents map[types.NamespacedName]Statistic
 	// Driver has the bytes that volumes take in the backend, by driver and handle, where the driver
 	// says so.
 	Driver map[string]map[string]Allocation
@@ -66,7 +68,7 @@ type Usage struct {
 	InodesUsed    *int64   `json:"inodesUsed,omitempty"`
 	InodePercent  *float64 `json:"inodesUsedPercent,omitempty"`
 
-	Source string     `json:"source,omitempty"` // of the used bytes: kubelet or driver
+	Source string     `json:"source,omitempty"` // of the used bytes: kubelet, agent or driver
 	At     *time.Time `json:"at,omitempty"`     // of the statistics
 	Level  Level      `json:"level"`
 	Why    string     `json:"unknown,omitempty"` // why the used bytes are unknown
@@ -181,20 +183,23 @@ func usageOf(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolum
 	return u
 }
 
-// fill adds the newest statistic of the kubelets, else what the driver says, else why it is
-// unknown.
+// fill adds the newest statistic of the kubelets, else that of a node agent, else what the driver says,
+// else why it is unknown.
 func (u *Usage) fill(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, in UsageInput) {
 	key := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
-	var newest *Statistic
+	source, newest := "kubelet", (*Statistic)(nil)
 	for _, node := range u.Nodes {
 		s, found := in.Nodes[node].Claims[key]
 		if found && (newest == nil || s.Time.After(newest.Time)) {
 			newest = &s
 		}
 	}
+	if s, found := in.Agents[key]; found && newest == nil {
+		source, newest = "agent", &s
+	}
 	isBlock := claim.Spec.VolumeMode != nil && *claim.Spec.VolumeMode == corev1.PersistentVolumeBlock
 	if newest != nil && !isBlock {
-		u.fromKubelet(*newest)
+		u.fromNode(source, *newest)
 	}
 	if u.UsedBytes != nil {
 		return
@@ -210,8 +215,8 @@ func (u *Usage) fill(claim *corev1.PersistentVolumeClaim, volume *corev1.Persist
 	u.Why = u.unknownReason(claim, isBlock, in)
 }
 
-func (u *Usage) fromKubelet(s Statistic) {
-	u.Source, u.At = "kubelet", new(s.Time.UTC())
+func (u *Usage) fromNode(source string, s Statistic) {
+	u.Source, u.At = source, new(s.Time.UTC())
 	if c := signed(s.Capacity); c != nil && *c > 0 {
 		u.CapacityBytes = c
 	}

@@ -18,7 +18,9 @@ func claimOf(name, size string, change func(*corev1.PersistentVolumeClaim)) core
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-" + name)},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			VolumeName: "pv-" + name, StorageClassName: new("fast"),
-			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}},
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{
+				corev1.ResourceStorage: resource.MustParse(size),
+			}},
 		},
 		Status: corev1.PersistentVolumeClaimStatus{
 			Phase: corev1.ClaimBound, Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)},
@@ -61,7 +63,8 @@ func podOf(name, node, claim string) corev1.Pod {
 
 func statistic(at time.Duration, capacity, used, available, inodes, inodesUsed uint64) Statistic {
 	return Statistic{
-		Time: now.Add(at), Capacity: &capacity, Used: &used, Available: &available, Inodes: &inodes, InodesUsed: &inodesUsed,
+		Time: now.Add(at), Capacity: &capacity, Used: &used, Available: &available, Inodes: &inodes,
+		InodesUsed: &inodesUsed,
 	}
 }
 
@@ -73,24 +76,32 @@ func TestRankUsage(t *testing.T) {
 		Now: now,
 		Claims: []corev1.PersistentVolumeClaim{
 			claimOf("empty", "100Mi", nil), claimOf("full", "100Mi", nil), claimOf("files", "100Mi", nil),
-			claimOf("idle", "1Gi", nil), claimOf("silent", "1Gi", nil),
-			claimOf("raw", "1Gi", func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = new(corev1.PersistentVolumeBlock) }),
+			claimOf("idle", "1Gi", nil), claimOf("silent", "1Gi", nil), claimOf("virtual", "100Mi", nil),
+			claimOf(
+				"raw", "1Gi",
+				func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = new(corev1.PersistentVolumeBlock) },
+			),
 			claimOf("pending", "1Gi", func(c *corev1.PersistentVolumeClaim) {
 				c.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
 			}),
 		},
 		Pods: []corev1.Pod{
 			podOf("a", "n1", "empty"), podOf("b", "n1", "full"), podOf("b2", "n2", "full"), podOf("c", "n1", "files"),
-			podOf("d", "n3", "silent"), podOf("e", "n1", "raw"),
+			podOf("d", "n3", "silent"), podOf("e", "n1", "raw"), podOf("f", "n4", "virtual"),
 		},
 		Nodes: map[string]NodeAnswer{
 			"n1": {Claims: map[types.NamespacedName]Statistic{
-				key("empty"): statistic(0, 100*mi, 1*mi, 99*mi, 1000, 10), key("files"): statistic(0, 100*mi, 1*mi, 99*mi, 1000, 850),
-				key("full"): statistic(-time.Minute, 100*mi, 50*mi, 50*mi, 1000, 10), key("raw"): statistic(0, 100*mi, 0, 0, 0, 0),
+				key("empty"): statistic(0, 100*mi, 1*mi, 99*mi, 1000, 10),
+				key("files"): statistic(0, 100*mi, 1*mi, 99*mi, 1000, 850),
+				key("full"):  statistic(-time.Minute, 100*mi, 50*mi, 50*mi, 1000, 10),
+				key("raw"):   statistic(0, 100*mi, 0, 0, 0, 0),
 			}},
-			"n2": {Claims: map[types.NamespacedName]Statistic{key("full"): statistic(0, 100*mi, 90*mi, 5*mi, 1000, 10)}},
+			"n2": {Claims: map[types.NamespacedName]Statistic{key("full"): statistic(
+				0, 100*mi, 90*mi, 5*mi, 1000, 10,
+			)}},
 			"n3": {Err: "no answer within 10s"},
 		},
+		Agents: map[types.NamespacedName]Statistic{key("virtual"): statistic(0, 100*mi, 70*mi, 30*mi, 1000, 10)},
 	}
 	report := RankUsage(in, UsageOptions{Warn: 80, Critical: 90, Sort: "percent"})
 	want := []struct {
@@ -100,6 +111,7 @@ func TestRankUsage(t *testing.T) {
 	}{
 		{"full", Critical, ""}, // the newest statistic; what root alone may use counts as used: 90 of 95
 		{"files", Warning, ""}, // by inodes
+		{"virtual", Good, ""},  // by the agent of its node
 		{"empty", Good, ""},
 		{"idle", Unknown, "no pod uses it"},
 		{"pending", Unknown, "the claim is Pending"},
@@ -122,7 +134,9 @@ func TestRankUsage(t *testing.T) {
 	}
 	page := &Page{}
 	report.Print(page)
-	for _, text := range []string{"No answer from the kubelet of 1 node (n3): no answer within 10s", "unknown: no pod uses it", "IUSE%"} {
+	for _, text := range []string{
+		"No answer from the kubelet of 1 node (n3): no answer within 10s", "unknown: no pod uses it", "IUSE%",
+	} {
 		if !strings.Contains(page.String(), text) {
 			t.Errorf("no %q in\n%s", text, page)
 		}
@@ -145,9 +159,13 @@ func TestUsageOfDriverAndOrder(t *testing.T) {
 		Volumes: []corev1.PersistentVolume{
 			volumeOf("pv-b", "b", nil), volumeOf("pv-a", "a", nil),
 		},
-		Driver: map[string]map[string]Allocation{"d.example.com": {"h-pv-b": {Allocated: 1 << 30}, "h-pv-a": {Allocated: -1}}},
+		Driver: map[string]map[string]Allocation{"d.example.com": {
+			"h-pv-b": {Allocated: 1 << 30}, "h-pv-a": {Allocated: -1},
+		}},
 	}
-	for order, want := range map[string]string{"percent": "b a", "name": "a b", "capacity": "b a", "used": "b a", "inodes": "a b"} {
+	for order, want := range map[string]string{
+		"percent": "b a", "name": "a b", "capacity": "b a", "used": "b a", "inodes": "a b",
+	} {
 		r := RankUsage(in, UsageOptions{Warn: 80, Critical: 90, Sort: order})
 		if got := r.Claims[0].Claim + " " + r.Claims[1].Claim; got != want {
 			t.Errorf("%s: %s, want %s", order, got, want)
@@ -166,7 +184,9 @@ func TestPrinting(t *testing.T) {
 	if got := p.String(); got != "a b\\x1b[2J\\nc\n" {
 		t.Errorf("%q", got)
 	}
-	for n, want := range map[int64]string{0: "0", 1023: "1023", 1 << 10: "1Ki", 1536: "1.5Ki", 10 << 30: "10Gi", 1000 << 20: "1000Mi", -1: "0"} {
+	for n, want := range map[int64]string{
+		0: "0", 1023: "1023", 1 << 10: "1Ki", 1536: "1.5Ki", 10 << 30: "10Gi", 1000 << 20: "1000Mi", -1: "0",
+	} {
 		if got := Bytes(n); got != want {
 			t.Errorf("%d: %s, want %s", n, got, want)
 		}

@@ -23,6 +23,7 @@ type usageOptions struct {
 	parallel int
 	timeout  time.Duration
 	metrics  []string
+	agents   []string
 }
 
 func newUsage(streams explain.Streams) *cobra.Command {
@@ -35,7 +36,7 @@ first. The numbers are those of the kubelets, which know the volumes that pods
 use; the kubelets are asked through the API server (permission: get nodes/proxy).
 A volume that no pod uses, and a raw device, are unknown, unless --driver-metrics
 names a purser driver that knows what they take. Kubelets that do not answer are
-named. It only reads.`,
+named. Nodes without a kubelet are those of --node-metrics. It only reads.`,
 		Example: `  purser df -A
   purser df -n shop --sort inodes
   purser df data -n shop -o json`,
@@ -54,6 +55,9 @@ named. It only reads.`,
 	f.StringArrayVar(&o.metrics, "driver-metrics", nil,
 		"`url` of the metrics of a purser driver, such as http://127.0.0.1:8080/metrics, for what volumes take in the "+
 			"backend that no pod uses; may be given several times")
+	f.StringArrayVar(&o.agents, "node-metrics", nil,
+		"`url` of the metrics of a purser node or the node agent of purser up, for the volumes on nodes without a "+
+			"kubelet; may be given several times")
 	clusterflags.CompleteValues(c, "sort", rules.UsageOrders...)
 	exitCodes(c, "no claim is critically full", "a claim is critically full",
 		"a kubelet did not answer, something could not be read, or the command line is wrong")
@@ -80,7 +84,8 @@ func (o *usageOptions) run(c *cobra.Command, claims []string) error {
 		return err
 	}
 	in, err := read.Usage(c.Context(), read.UsageConfig{
-		Reader: t, API: t.api, Namespace: t.namespace, Claims: claims, Parallel: o.parallel, Timeout: o.timeout,
+		Reader: t, API: t.api, Namespace: t.namespace, Claims: claims, Agents: o.agents,
+		Parallel: o.parallel, Timeout: o.timeout,
 	}, time.Now())
 	if err != nil {
 		return err
