@@ -70,11 +70,11 @@ func (b *builder) explained(s span, from, to time.Time, ends *Mark) (all []Inter
 	if ends != nil && ends.index >= 0 {
 		last = ends.index // the state before that change
 	}
-	if b.State == nil || from.Before(b.Begin) {
-		if ends != nil || b.State != nil {
+	if b.States == nil || from.Before(b.Begin) {
+		if ends != nil || b.States != nil {
 			return []Interval{b.fromEvents(s, b.interval(from, to, ends, answer{}))}
 		}
-		return []Interval{b.interval(from, to, ends, b.ask(s, len(b.Changes), to))}
+		return []Interval{b.interval(from, to, ends, b.ask(s, len(b.changes), to))}
 	}
 	a := b.ask(s, first, from)
 	if to.Sub(from) < worthAsking || last <= first {
@@ -86,7 +86,7 @@ func (b *builder) explained(s span, from, to time.Time, ends *Mark) (all []Inter
 	asked := mostAsked
 	at := from
 	for _, t := range b.turns(s, first, last, a, b.ask(s, last, to), &asked) {
-		when := b.Changes[t.state-1].At
+		when := b.changes[t.state-1].At
 		if when.After(at) {
 			all = append(all, b.interval(at, when, ends, a))
 			at = when
@@ -112,19 +112,19 @@ func (b *builder) turns(s span, first, last int, before, after answer, asked *in
 	case before.same(after):
 		return nil
 	case last-first <= 1, *asked <= 0, b.wide >= mostWide,
-		first > 0 && b.Changes[last-1].At.Sub(b.Changes[first-1].At) < s.precision():
+		first > 0 && b.changes[last-1].At.Sub(b.changes[first-1].At) < s.precision():
 		return []turn{{last, after}}
 	}
 	middle := first + (last-first)/2
 	*asked--
-	between := b.ask(s, middle, b.Changes[middle-1].At)
+	between := b.ask(s, middle, b.changes[middle-1].At)
 	return append(b.turns(s, first, middle, before, between, asked),
 		b.turns(s, middle, last, between, after, asked)...)
 }
 
 // stateAt returns how many changes have happened at a time.
 func (h *History) stateAt(at time.Time) int {
-	n, _ := slices.BinarySearchFunc(h.Changes, at, func(c Change, at time.Time) int {
+	n, _ := slices.BinarySearchFunc(h.changes, at, func(c Change, at time.Time) int {
 		if c.At.After(at) {
 			return 1
 		}
@@ -160,7 +160,7 @@ func (b *builder) ask(s span, state int, now time.Time) (last answer) {
 }
 
 func (b *builder) clusterOf(state int, now time.Time) *explain.Cluster {
-	if b.State == nil {
+	if b.States == nil {
 		return b.Final
 	}
 	return b.stateOf(state, now)

@@ -15,6 +15,7 @@ import (
 // the claim of a volume, an attachment or a snapshot. It returns none where the source does not
 // have the object.
 func (h *History) Lives(ref explain.Ref) (all []Life) {
+	defer h.locked()()
 	for _, subject := range h.subjects(ref) {
 		all = append(all, h.life(subject))
 	}
@@ -47,7 +48,7 @@ func (h *History) life(subject explain.Ref) Life {
 	}
 	b.main()
 	b.users()
-	b.changes()
+	b.expansions()
 	b.snapshots()
 	b.finish()
 	return l
@@ -73,11 +74,9 @@ func (h *History) callsOf(l Life) (all []Call) {
 func (b *builder) finish() {
 	l, v := b.life, b.volume
 	slices.SortStableFunc(l.Phases, func(a, b Phase) int { return a.From.Compare(b.From) })
-	for _, uid := range v.identities() {
-		l.Marks = append(l.Marks, v.marks[uid]...)
-		if last := b.last(uid); last != nil {
-			l.Marks = append(l.Marks, b.eventMarks(refOf(*last), l.From, b.end())...)
-		}
+	for _, id := range v.identities() {
+		l.Marks = append(l.Marks, v.marks[id]...)
+		l.Marks = append(l.Marks, b.eventMarks(id.Ref, l.From, b.end())...)
 	}
 	sortMarks(l.Marks)
 	for i := range l.Phases {
@@ -93,12 +92,12 @@ func (b *builder) finish() {
 }
 
 // identities returns those of all objects of the life.
-func (v *volume) identities() (all []string) {
-	all = slices.Concat([]string{v.claim, v.pv}, v.attachments, v.pods)
+func (v *volume) identities() (all []identity) {
+	all = slices.Concat([]identity{v.claim, v.pv}, v.attachments, v.pods)
 	for _, s := range v.snapshots {
 		all = append(all, s.snapshot, s.content)
 	}
-	return slices.DeleteFunc(all, func(uid string) bool { return uid == "" })
+	return slices.DeleteFunc(all, func(id identity) bool { return id == identity{} })
 }
 
 // attributed returns the part of the time whose party or reason is known.
@@ -119,14 +118,14 @@ func attributed(intervals []Interval) float64 {
 // unknown says what the source does not tell.
 func (b *builder) unknown() {
 	l := b.life
-	if b.State == nil {
+	if b.States == nil {
 		l.Unknown = append(l.Unknown, "a dump has the objects of one time: earlier times are those that objects name, "+
 			"in whole seconds, and why a step lasted is known from events alone; purser record keeps each change")
 	} else if l.From.Before(b.Begin) {
 		l.Unknown = append(l.Unknown, fmt.Sprintf("the record begins at %s; earlier times are those that objects "+
 			"name, in whole seconds", b.Begin.UTC().Format(time.RFC3339)))
 	}
-	if b.volume.claimObject != nil && b.volume.pv == "" && b.volume.claimObject.Spec.VolumeName != "" {
+	if b.volume.claimObject != nil && b.volume.pv == (identity{}) && b.volume.claimObject.Spec.VolumeName != "" {
 		l.Unknown = append(l.Unknown, "the input does not have the volume "+b.volume.claimObject.Spec.VolumeName)
 	}
 	if len(b.volume.pods) == mostPods {

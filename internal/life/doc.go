@@ -12,6 +12,10 @@
 //     has the cluster of each time, a dump only the last one.
 //  4. Calls to the driver that are known lie on the driver's lane, and cut the intervals once more.
 //
+// An [Index] finds the changes of an object and the objects that name it. It is extended by new
+// changes, so that a program that follows a cluster keeps one, and the lives of each time read a few
+// objects of many.
+//
 // What neither a mark nor an explanation tells is an interval of the state [Unknown]. The package
 // has no rules about causes; it reads no clock and calls no client.
 package life

@@ -16,11 +16,11 @@ import (
 // initial are steps that are part of an object's creation if its first version has them.
 var initial = []Step{SizeAsked, SizeReached, ClassAsked, ClassReached, Finalized}
 
-// marks returns what happened to the object with an identity.
-func (h *History) marks(uid string) (all []Mark) {
+// marks returns what happened to an object.
+func (h *History) marks(of identity) (all []Mark) {
 	var before []fact
-	for n, i := range h.versions(uid) {
-		c := h.Changes[i]
+	for n, i := range h.versions(of) {
+		c := h.changes[i]
 		now := factsOf(c.Object)
 		switch {
 		case c.At.IsZero(), c.Existed:
@@ -127,28 +127,28 @@ func goneMark(i int, c Change, before []Mark) Mark {
 // eventMarks returns the events about an object between two times; the newest of each that was
 // repeated.
 func (h *History) eventMarks(ref explain.Ref, from, to time.Time) (all []Mark) {
-	newest := map[string]int{}
+	newest := map[identity]int{}
 	for _, i := range h.events[ref] {
-		event, ok := h.Changes[i].Object.(*corev1.Event)
+		event, ok := h.changes[i].Object.(*corev1.Event)
 		if !ok {
 			continue
 		}
 		at := explain.EventTime(event)
-		if !h.Changes[i].At.IsZero() {
-			at = h.Changes[i].At
+		if !h.changes[i].At.IsZero() {
+			at = h.changes[i].At
 		}
 		if at.Before(from) || at.After(to) {
 			continue
 		}
 		mark := Mark{
-			At: at, Object: ref, Step: Told, What: eventText(event), Coarse: h.Changes[i].At.IsZero(), index: i,
+			At: at, Object: ref, Step: Told, What: eventText(event), Coarse: h.changes[i].At.IsZero(), index: i,
 			Lane: componentLane(cmp.Or(event.ReportingController, event.Source.Component), NoLane),
 		}
-		if last, seen := newest[identity(h.Changes[i])]; seen && h.Changes[i].At.IsZero() {
+		if last, seen := newest[identityOf(h.changes[i])]; seen && h.changes[i].At.IsZero() {
 			all[last] = mark
 			continue
 		}
-		newest[identity(h.Changes[i])] = len(all)
+		newest[identityOf(h.changes[i])] = len(all)
 		all = append(all, mark)
 	}
 	return all

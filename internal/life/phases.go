@@ -28,7 +28,7 @@ type span struct {
 	object   explain.Ref
 	from, to time.Time
 	open     bool
-	path     []string      // identities whose marks cut the phase
+	path     []identity    // of objects whose marks cut the phase
 	focus    []explain.Ref // objects to explain: the first that exists at a time
 }
 
@@ -60,7 +60,7 @@ func (b *builder) main() {
 	claim, subject := v.marks[v.claim], l.Object
 	deleted, hasDeleted := find(claim, Deleted)
 	gone, _ := find(claim, Gone)
-	if v.claim == "" { // the claim is gone, and was not recorded
+	if v.claim == (identity{}) { // the claim is gone, and was not recorded
 		b.deletion(v.released())
 		return
 	}
@@ -68,16 +68,16 @@ func (b *builder) main() {
 	bound := b.bound()
 	to, open := b.until(l.From, mounted, deleted, gone)
 	name := "created to mounted"
-	isUsed := first != ""
+	isUsed := first != (identity{})
 	if !isUsed {
 		to, open = b.until(l.From, bound, deleted, gone)
 		name = "created to bound"
 	}
-	path := slices.Concat([]string{v.claim, v.pv}, v.attachments)
+	path := slices.Concat([]identity{v.claim, v.pv}, v.attachments)
 	focus := []explain.Ref{}
 	if isUsed {
 		path = append(path, first)
-		focus = append(focus, refOf(*b.last(first)))
+		focus = append(focus, first.Ref)
 	}
 	b.add(span{
 		kind: Creation, name: name, object: subject, from: l.From, to: to, open: open, path: path,
@@ -122,17 +122,17 @@ func (b *builder) bound() Mark {
 
 // firstPod returns the pod whose volumes were mounted first, with the mark of that; else the first
 // pod.
-func (b *builder) firstPod() (uid string, mounted Mark) {
+func (b *builder) firstPod() (first identity, mounted Mark) {
 	for _, pod := range b.volume.pods {
 		m, ok := find(b.volume.marks[pod], Mounted)
 		if ok && !m.At.Before(b.life.From) && (mounted.At.IsZero() || m.At.Before(mounted.At)) {
-			uid, mounted = pod, m
+			first, mounted = pod, m
 		}
 	}
-	if uid == "" && len(b.volume.pods) > 0 {
-		uid = b.volume.pods[0]
+	if first == (identity{}) && len(b.volume.pods) > 0 {
+		first = b.volume.pods[0]
 	}
-	return uid, mounted
+	return first, mounted
 }
 
 // use adds the phase in which the volume can be used, in intervals by the number of pods that do.
@@ -188,7 +188,7 @@ func (b *builder) deletion(begin Mark) {
 	v := b.volume
 	gone, isGone := find(v.marks[v.claim], Gone)
 	focus := []explain.Ref{b.life.Object}
-	if v.pv != "" && (v.isDeletedWithClaim() || v.claim == "") {
+	if v.pv != (identity{}) && (v.isDeletedWithClaim() || v.claim == identity{}) {
 		gone, isGone = find(v.marks[v.pv], Gone)
 		focus = append(focus, explain.Ref{Kind: explain.Volume, Name: v.volumeObject.Name})
 	}
@@ -198,30 +198,29 @@ func (b *builder) deletion(begin Mark) {
 	}
 	b.add(span{
 		kind: Deletion, name: "deleted to gone", object: b.life.Object, from: begin.At, to: to, open: open,
-		path: slices.Concat([]string{v.claim, v.pv}, v.attachments, v.pods), focus: focus,
+		path: slices.Concat([]identity{v.claim, v.pv}, v.attachments, v.pods), focus: focus,
 	})
 }
 
 // users adds the start of each pod after the first, and the stop of each pod.
 func (b *builder) users() {
 	first, _ := b.firstPod()
-	for _, uid := range b.volume.pods {
-		last := b.last(uid)
-		pod, isPod := last.Object.(*corev1.Pod)
+	for _, id := range b.volume.pods {
+		pod, isPod := b.last(id).Object.(*corev1.Pod)
 		if !isPod {
 			continue
 		}
-		marks, ref := b.volume.marks[uid], refOf(*last)
+		marks, ref := b.volume.marks[id], id.Ref
 		created, _ := find(marks, Created)
 		mounted, _ := find(marks, Mounted)
 		deleted, isDeleted := find(marks, Deleted)
 		gone, _ := find(marks, Gone)
 		attachments := b.attachmentsOn(pod.Spec.NodeName)
-		if uid != first {
+		if id != first {
 			to, open := b.until(created.At, mounted, deleted, gone)
 			b.add(span{
 				kind: Start, name: "pod " + pod.Name + ": created to mounted", object: ref, from: created.At, to: to,
-				open: open, path: append(attachments, uid), focus: []explain.Ref{ref},
+				open: open, path: append(attachments, id), focus: []explain.Ref{ref},
 			})
 		}
 		if !isDeleted {
@@ -237,22 +236,22 @@ func (b *builder) users() {
 		to, open := b.until(deleted.At, end)
 		b.add(span{
 			kind: Stop, name: "pod " + pod.Name + ": deleted to detached", object: ref, from: deleted.At, to: to,
-			open: open, path: append(attachments, uid), focus: focus,
+			open: open, path: append(attachments, id), focus: focus,
 		})
 	}
 }
 
-func (b *builder) attachmentsOn(node string) (all []string) {
-	for _, uid := range b.volume.attachments {
-		if va, ok := b.last(uid).Object.(*storagev1.VolumeAttachment); ok && va.Spec.NodeName == node {
-			all = append(all, uid)
+func (b *builder) attachmentsOn(node string) (all []identity) {
+	for _, id := range b.volume.attachments {
+		if va, ok := b.last(id).Object.(*storagev1.VolumeAttachment); ok && va.Spec.NodeName == node {
+			all = append(all, id)
 		}
 	}
 	return all
 }
 
-// changes adds the expansions and the changes of attributes that were asked for.
-func (b *builder) changes() {
+// expansions adds the expansions and the changes of attributes that were asked for.
+func (b *builder) expansions() {
 	v := b.volume
 	marks := v.marks[v.claim]
 	for i, m := range marks {
@@ -269,7 +268,7 @@ func (b *builder) changes() {
 		to, open := b.until(m.At, done, deleted)
 		b.add(span{
 			kind: kind, name: name + ": " + m.What, object: b.life.Object, from: m.At, to: to, open: open,
-			path: []string{v.claim, v.pv}, focus: []explain.Ref{b.life.Object},
+			path: []identity{v.claim, v.pv}, focus: []explain.Ref{b.life.Object},
 		})
 	}
 	b.openExpansion(marks)
@@ -289,19 +288,19 @@ func (b *builder) openExpansion(marks []Mark) {
 	}
 	b.add(span{
 		kind: Expansion, name: "expansion to " + asked.String(), object: b.life.Object, from: begin.At, to: b.end(),
-		open: true, path: []string{b.volume.claim, b.volume.pv}, focus: []explain.Ref{b.life.Object},
+		open: true, path: []identity{b.volume.claim, b.volume.pv}, focus: []explain.Ref{b.life.Object},
 	})
 }
 
 // snapshots adds the creation and the deletion of each snapshot of the claim.
 func (b *builder) snapshots() {
 	for _, s := range b.volume.snapshots {
-		marks, ref := b.volume.marks[s.snapshot], refOf(*b.last(s.snapshot))
+		marks, ref := b.volume.marks[s.snapshot], s.snapshot.Ref
 		created, _ := find(marks, Created)
 		ready, _ := find(marks, Ready)
 		deleted, isDeleted := find(marks, Deleted)
 		gone, _ := find(marks, Gone)
-		path, focus := []string{s.snapshot, s.content}, []explain.Ref{ref}
+		path, focus := []identity{s.snapshot, s.content}, []explain.Ref{ref}
 		to, open := b.until(created.At, ready, deleted, gone)
 		b.add(span{
 			kind: Snapshotting, name: "snapshot " + ref.Name + ": created to ready", object: ref, from: created.At,

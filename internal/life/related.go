@@ -16,19 +16,19 @@ import (
 // mostPods bounds how many pods of a volume have phases of their own.
 const mostPods = 50
 
-// volume are the objects of one life, by their identities. Each may be missing.
+// volume are the objects of one life. Each may be missing: its identity is the zero value.
 type volume struct {
-	claim, pv    string
-	attachments  []string
-	pods         []string
+	claim, pv    identity
+	attachments  []identity
+	pods         []identity
 	snapshots    []snapshotPair
-	marks        map[string][]Mark // by identity
+	marks        map[identity][]Mark
 	claimObject  *corev1.PersistentVolumeClaim
 	volumeObject *corev1.PersistentVolume
 }
 
 // snapshotPair is a snapshot with its content.
-type snapshotPair struct{ snapshot, content string }
+type snapshotPair struct{ snapshot, content identity }
 
 // subjects returns the claims, volumes or snapshots whose lives an object belongs to.
 func (h *History) subjects(ref explain.Ref) (all []explain.Ref) {
@@ -48,7 +48,7 @@ func (h *History) subjects(ref explain.Ref) (all []explain.Ref) {
 	case *corev1.Pod:
 		for _, name := range protection.ClaimNames(o) {
 			claim := explain.Ref{Kind: explain.Claim, Namespace: o.Namespace, Name: name}
-			if h.named(claim) != "" && !slices.Contains(all, claim) {
+			if h.Last(claim) >= 0 && !slices.Contains(all, claim) {
 				all = append(all, claim)
 			}
 		}
@@ -86,7 +86,7 @@ func (h *History) ofVolume(pv *corev1.PersistentVolume) explain.Ref {
 
 // gather finds the objects of a life.
 func (h *History) gather(subject explain.Ref) *volume {
-	v := &volume{marks: map[string][]Mark{}}
+	v := &volume{marks: map[identity][]Mark{}}
 	switch subject.Kind {
 	case explain.Claim:
 		last := h.last(h.named(subject))
@@ -97,7 +97,7 @@ func (h *History) gather(subject explain.Ref) *volume {
 		if !ok {
 			return v
 		}
-		v.claim, v.claimObject = identity(*last), claim
+		v.claim, v.claimObject = identityOf(*last), claim
 		v.pv = h.volumeOf(claim)
 	default:
 		v.pv = h.named(subject)
@@ -106,7 +106,8 @@ func (h *History) gather(subject explain.Ref) *volume {
 		v.volumeObject, _ = last.Object.(*corev1.PersistentVolume)
 	}
 	if v.volumeObject != nil {
-		v.attachments = h.identities(explain.Attachment, func(c Change) bool {
+		named := h.relatives(attachmentsOfVolume, "", v.volumeObject.Name)
+		v.attachments = h.identities(named, func(c Change) bool {
 			va, ok := c.Object.(*storagev1.VolumeAttachment)
 			return ok && deref(va.Spec.Source.PersistentVolumeName) == v.volumeObject.Name
 		})
@@ -119,17 +120,22 @@ func (h *History) gather(subject explain.Ref) *volume {
 	return v
 }
 
-func (h *History) mark(v *volume, uids ...string) {
-	for _, uid := range uids {
-		if uid != "" {
-			v.marks[uid] = h.marks(uid)
+func (h *History) mark(v *volume, objects ...identity) {
+	for _, id := range objects {
+		if id != (identity{}) {
+			v.marks[id] = h.marks(id)
 		}
 	}
 }
 
-// volumeOf returns the volume that was bound to the claim; empty if none was.
-func (h *History) volumeOf(claim *corev1.PersistentVolumeClaim) string {
-	all := h.identities(explain.Volume, func(c Change) bool {
+// volumeOf returns the volume that was bound to the claim; the zero value if none was.
+func (h *History) volumeOf(claim *corev1.PersistentVolumeClaim) identity {
+	named := slices.Clone(h.relatives(volumesOfClaim, claim.Namespace, claim.Name))
+	of := h.names[explain.Ref{Kind: explain.Volume, Name: claim.Spec.VolumeName}]
+	if of != nil && !slices.Contains(named, of) {
+		named = append(named, of)
+	}
+	all := h.identities(named, func(c Change) bool {
 		pv, ok := c.Object.(*corev1.PersistentVolume)
 		if !ok {
 			return false
@@ -140,7 +146,7 @@ func (h *History) volumeOf(claim *corev1.PersistentVolumeClaim) string {
 		return isOf || claim.Spec.VolumeName != "" && pv.Name == claim.Spec.VolumeName && of == nil
 	})
 	if len(all) == 0 {
-		return ""
+		return identity{}
 	}
 	return all[len(all)-1]
 }
@@ -149,41 +155,41 @@ func (h *History) volumeOf(claim *corev1.PersistentVolumeClaim) string {
 func (h *History) gatherUsers(v *volume) {
 	claim := v.claimObject
 	gone, isGone := find(v.marks[v.claim], Gone)
-	pods := h.identities(explain.Pod, func(c Change) bool {
+	pods := h.identities(h.relatives(podsOfClaim, claim.Namespace, claim.Name), func(c Change) bool {
 		pod, ok := c.Object.(*corev1.Pod)
 		return ok && pod.Namespace == claim.Namespace && slices.Contains(protection.ClaimNames(pod), claim.Name)
 	})
-	for _, uid := range pods {
-		marks := h.marks(uid)
+	for _, id := range pods {
+		marks := h.marks(id)
 		ended, hasEnded := find(marks, Gone)
 		created, _ := find(marks, Created)
 		if hasEnded && ended.At.Before(claim.CreationTimestamp.Time) || isGone && created.At.After(gone.At) {
 			continue // it used another claim of the same name
 		}
-		v.pods, v.marks[uid] = append(v.pods, uid), marks
+		v.pods, v.marks[id] = append(v.pods, id), marks
 	}
 	if len(v.pods) > mostPods {
 		v.pods = v.pods[len(v.pods)-mostPods:]
 	}
-	snapshots := h.identities(explain.Snapshot, func(c Change) bool {
+	named := h.relatives(snapshotsOfClaim, claim.Namespace, claim.Name)
+	snapshots := h.identities(named, func(c Change) bool {
 		s, ok := c.Object.(*snapshotv1.VolumeSnapshot)
 		return ok && s.Namespace == claim.Namespace && deref(s.Spec.Source.PersistentVolumeClaimName) == claim.Name
 	})
-	for _, uid := range snapshots {
-		of := h.last(uid).Object.GetUID()
-		pair := snapshotPair{uid, h.contentOf(of)}
+	for _, id := range snapshots {
+		pair := snapshotPair{id, h.contentOf(id.uid)}
 		v.snapshots = append(v.snapshots, pair)
 		h.mark(v, pair.snapshot, pair.content)
 	}
 }
 
-func (h *History) contentOf(snapshot types.UID) string {
-	all := h.identities(explain.Content, func(c Change) bool {
+func (h *History) contentOf(snapshot types.UID) identity {
+	all := h.identities(h.relatives(contentsOfUID, "", string(snapshot)), func(c Change) bool {
 		content, ok := c.Object.(*snapshotv1.VolumeSnapshotContent)
 		return ok && content.Spec.VolumeSnapshotRef.UID == snapshot
 	})
 	if len(all) == 0 {
-		return ""
+		return identity{}
 	}
 	return all[0]
 }
@@ -198,9 +204,9 @@ func find(marks []Mark, step Step) (Mark, bool) {
 }
 
 // path returns the marks of objects between two times in order, without the first time itself.
-func (v *volume) path(from, to time.Time, uids ...string) (all []Mark) {
-	for _, uid := range uids {
-		for _, m := range v.marks[uid] {
+func (v *volume) path(from, to time.Time, objects ...identity) (all []Mark) {
+	for _, id := range objects {
+		for _, m := range v.marks[id] {
 			if m.cuts && m.At.After(from) && !m.At.After(to) {
 				all = append(all, m)
 			}

@@ -1,7 +1,6 @@
 package life
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -26,107 +25,98 @@ type Change struct {
 
 // Source is what lives are derived from. Its objects must not be changed.
 type Source struct {
-	// Changes are in the order in which they happened.
+	// Index has the changes, if it is kept for other sources too; nil for that of Changes.
+	Index *Index
+	// Changes are in the order in which they happened, of a source without an index.
 	Changes []Change
-	// Begin is from when on Changes has every change; not used for a dump.
+	// Lock is held while the index is read; nil if no other goroutine uses it.
+	Lock Locker
+	// Begin is from when on every change is known; not used for a dump.
 	Begin time.Time
-	// State returns the cluster after the first n changes at a time; nil if the source is a dump.
-	State StateFunc
-	// Narrow returns State for the objects of which a version holds; nil for a source that is small
-	// enough to look at all of them.
-	Narrow func(holds func(metav1.Object) bool) StateFunc
+	// States returns the clusters of some objects; nil if the source is a dump. They are called with
+	// the lock.
+	States func(Selection) StateFunc
+	// Large says that the reasons of a life are looked for among its related objects alone.
+	Large bool
 	// Final is the cluster at the end.
 	Final *explain.Cluster
 	// Calls are those that a record has of the roles' HTTP endpoints.
 	Calls []Call
 }
 
+// Locker is a sync.Locker.
+type Locker interface {
+	Lock()
+	Unlock()
+}
+
 // History finds the lives in a source. It is for one goroutine.
 type History struct {
 	Source
-	ofKind map[explain.Kind][]string      // identities by kind, in the order in which they appear
-	byUID  map[string][]int               // changes by the identity of the object
-	newest map[explain.Ref]string         // identity of the newest object with a name
-	events map[explain.Ref][]int          // events by the object that they are about
-	states map[int]map[explain.Ref]answer // explanations that were made
+	*Index
+
+	states   map[int]map[explain.Ref]answer // explanations that were made, by the number of changes before
+	revision int                            // of the index, to which the numbers belong
 }
 
 // New returns the history of a source.
 func New(s Source) *History {
-	h := &History{
-		Source: s, ofKind: map[explain.Kind][]string{}, byUID: map[string][]int{}, newest: map[explain.Ref]string{},
-		events: map[explain.Ref][]int{}, states: map[int]map[explain.Ref]answer{},
+	if s.Index == nil {
+		s.Index, s.Changes = NewIndex(s.Changes), nil
 	}
-	for i, c := range s.Changes {
-		uid := identity(c)
-		if h.byUID[uid] == nil {
-			h.ofKind[c.Kind] = append(h.ofKind[c.Kind], uid)
-			h.newest[refOf(c)] = uid
-		}
-		h.byUID[uid] = append(h.byUID[uid], i)
-		if about, ok := aboutOf(c.Object); ok {
-			h.events[about] = append(h.events[about], i)
-		}
-	}
-	return h
+	return &History{Source: s, Index: s.Index}
 }
 
-// identity tells an object from a later one with its name, and from one of another kind with its
-// uid, as a file written by hand may have. A dump may lack uids.
-func identity(c Change) string {
-	if uid := c.Object.GetUID(); uid != "" {
-		return string(c.Kind) + "/" + string(uid)
+// locked holds the lock until the returned function is called.
+func (h *History) locked() (unlock func()) {
+	unlock = func() {}
+	if h.Lock != nil {
+		h.Lock.Lock()
+		unlock = h.Lock.Unlock
 	}
-	return refOf(c).String()
-}
-
-func refOf(c Change) explain.Ref {
-	return explain.Ref{Kind: c.Kind, Namespace: c.Object.GetNamespace(), Name: c.Object.GetName()}
+	if h.states == nil || h.revision != h.Index.revision {
+		h.states, h.revision = map[int]map[explain.Ref]answer{}, h.Index.revision
+	}
+	return unlock
 }
 
 // end is the last moment of the source.
 func (h *History) end() time.Time { return h.Final.Now }
 
-// versions returns the changes of the object with an identity.
-func (h *History) versions(uid string) []int { return h.byUID[uid] }
-
-// identities returns the identities of the objects of a kind of which a version holds, in the order
-// in which they appear.
-func (h *History) identities(kind explain.Kind, holds func(Change) bool) (all []string) {
-	for _, uid := range h.ofKind[kind] {
-		if slices.ContainsFunc(h.byUID[uid], func(i int) bool { return holds(h.Changes[i]) }) {
-			all = append(all, uid)
-		}
+// Each calls a function with each change in the order in which they happened.
+func (h *History) Each(f func(Change)) {
+	defer h.locked()()
+	for _, c := range h.changes {
+		f(c)
 	}
-	return all
 }
 
-// named returns the identity of the newest object with a name; empty for none.
-func (h *History) named(ref explain.Ref) string { return h.newest[ref] }
-
-// last returns the newest version of an object; nil if there is none.
-func (h *History) last(uid string) *Change {
-	all := h.byUID[uid]
-	if len(all) == 0 {
-		return nil
-	}
-	return &h.Changes[all[len(all)-1]]
-}
-
-// Claims returns all claims of the source, the newest of each name, in the order of their names.
+// Claims returns all claims of the source in the order of their names.
 func (h *History) Claims(namespace string) (all []explain.Ref) {
-	seen := map[explain.Ref]bool{}
-	for _, uid := range h.ofKind[explain.Claim] {
-		ref := refOf(*h.last(uid))
-		if !seen[ref] && (namespace == "" || ref.Namespace == namespace) {
-			seen[ref] = true
-			all = append(all, ref)
+	defer h.locked()()
+	for _, v := range h.ofKind(explain.Claim).sorted() {
+		if len(v.numbers) > 0 && (namespace == "" || v.ref.Namespace == namespace) {
+			all = append(all, v.ref)
 		}
 	}
-	slices.SortFunc(all, func(a, b explain.Ref) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
 	return all
+}
+
+// VersionsOf returns the versions of the objects with a name, in the order in which they happened.
+func (h *History) VersionsOf(ref explain.Ref) (all []Change) {
+	defer h.locked()()
+	if v := h.names[ref]; v != nil {
+		for _, n := range v.numbers {
+			all = append(all, h.changes[n])
+		}
+	}
+	return all
+}
+
+// Newest returns the number of the last change of an object; -1 if there is none.
+func (h *History) Newest(ref explain.Ref) int {
+	defer h.locked()()
+	return h.Last(ref)
 }
 
 // OfCluster returns the source that has one version of each object: that of a cluster or a dump.

@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"syscall"
 	"testing"
@@ -153,6 +154,30 @@ func BenchmarkLife(b *testing.B) {
 	}
 }
 
+// BenchmarkLifeAfterChange is the first life on the pages of a running program after a claim was changed, of one of
+// 10,000 volumes.
+func BenchmarkLifeAfterChange(b *testing.B) {
+	l := &Live{}
+	l.Listed(nil, start)
+	for _, c := range largeRecord(b).index.Changes() {
+		seen := inventory.Seen{Object: c.Object.(client.Object), Initial: c.Existed, Deleted: c.Deleted}
+		l.Object(seen, c.At)
+	}
+	end := start.Add(time.Hour)
+	final, changes, used := l.Record(end).final(), 0, time.Duration(0)
+	for b.Loop() {
+		changes++
+		changed := newClaim()
+		changed.Name, changed.UID = "changing", "changing"
+		changed.ResourceVersion = fmt.Sprint(1_000_000 + changes)
+		before := processorTime(b)
+		l.Object(inventory.Seen{Object: changed}, end.Add(time.Duration(changes)*time.Millisecond))
+		lifeOf(b, l.Record(end).HistoryTo(final), 9_999)
+		used += processorTime(b) - before
+	}
+	b.ReportMetric(float64(used.Milliseconds())/float64(b.N), "cpu-ms/op")
+}
+
 // processorTime is what the process has used: on a busy machine it tells more than the clock.
 func processorTime(tb testing.TB) time.Duration {
 	tb.Helper()
@@ -166,7 +191,7 @@ func processorTime(tb testing.TB) time.Duration {
 // BenchmarkDumpLife is the same from a dump, which has one version of each object.
 func BenchmarkDumpLife(b *testing.B) {
 	r := largeRecord(b)
-	cluster := r.stateOf(r.keys())(len(r.changes), r.end)
+	cluster := r.final()
 	for b.Loop() {
 		b.StopTimer()
 		h := life.New(life.OfCluster(cluster))
@@ -181,4 +206,48 @@ func BenchmarkHistory(b *testing.B) {
 	for b.Loop() {
 		r.History()
 	}
+}
+
+// BenchmarkWrite is what the recorder does for each change in a burst of claims with pods: the content, its
+// difference from the one before, and a line of a compressed file.
+func BenchmarkWrite(b *testing.B) {
+	var burst []inventory.Seen
+	for i := range 200 {
+		for _, step := range stepsOfVolume(i, func(seen inventory.Seen) {
+			seen.Object.SetResourceVersion(fmt.Sprint(len(burst) + 1))
+			seen.Object.SetManagedFields(benchFields(len(burst)))
+			burst = append(burst, seen)
+		}) {
+			step()
+		}
+	}
+	used := time.Duration(0)
+	for b.Loop() {
+		file, err := Create(filepath.Join(b.TempDir(), "r.jsonl.gz"), Limits{}, start)
+		if err != nil {
+			b.Fatal(err)
+		}
+		w := NewWriter(file, "bench", time.Now)
+		before := processorTime(b)
+		for _, seen := range burst {
+			w.Object(seen)
+		}
+		if err := w.Close(); err != nil {
+			b.Fatal(err)
+		}
+		used += processorTime(b) - before
+	}
+	b.ReportMetric(float64(used.Microseconds())/float64(b.N*len(burst)), "cpu-us/line")
+}
+
+// benchFields are managed fields as the informers keep them.
+func benchFields(n int) (all []metav1.ManagedFieldsEntry) {
+	at := metav1.NewTime(start.Add(time.Duration(n) * time.Second))
+	for i, manager := range []string{"kubectl", "kube-controller-manager", "purser"} {
+		all = append(all, metav1.ManagedFieldsEntry{
+			Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &at,
+			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fmt.Sprintf(`{"hash":"%x"}`, i)),
+		})
+	}
+	return all
 }

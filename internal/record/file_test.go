@@ -257,7 +257,7 @@ func TestBounds(t *testing.T) {
 	long = append(long, bytes.Repeat([]byte("x"), mostOfLine+1)...)
 	long = append(long, '\n')
 	r, err := Load(map[string][]byte{"r": append(long, bytes.Join(lines[1:], nil)...)})
-	if err != nil || len(r.Notes) != 1 || len(r.changes) == 0 || !strings.Contains(r.Notes[0], "line 2 has more than") {
+	if err != nil || len(r.Notes) != 1 || len(r.index.Changes()) == 0 || !strings.Contains(r.Notes[0], "line 2 has more than") {
 		t.Errorf("a long line: %v, %+v", err, r)
 	}
 }

@@ -36,7 +36,7 @@ func newTeller(t *testing.T, have ...client.Object) *teller {
 	_ = s.w.Begin()
 	for _, o := range have {
 		s.stamp(o)
-		s.w.Object(inventory.Seen{Object: o, Initial: true})
+		s.w.Object(inventory.Seen{Object: o.DeepCopyObject().(client.Object), Initial: true})
 	}
 	_ = s.w.Listed(nil)
 	return s

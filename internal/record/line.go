@@ -1,7 +1,6 @@
 package record
 
 import (
-	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -63,32 +62,47 @@ func (l Line) key() key { return key{l.Kind, l.Namespace, l.Name} }
 // diff returns the JSON merge patch from one content to another, and the paths of its leaves. Lists
 // are replaced as a whole.
 func diff(before, after map[string]any) (patch map[string]any, paths []string) {
-	patch = map[string]any{}
+	d := differ{}
+	patch = d.diff("", before, after)
+	if patch == nil {
+		patch = map[string]any{}
+	}
+	slices.Sort(d.paths)
+	return patch, d.paths
+}
+
+// differ collects the paths of a diff.
+type differ struct{ paths []string }
+
+// diff returns the patch from one map to another below a path; nil if they are equal.
+func (d *differ) diff(path string, before, after map[string]any) (patch map[string]any) {
+	set := func(field string, value any) {
+		if patch == nil {
+			patch = map[string]any{}
+		}
+		patch[field] = value
+	}
 	for field, now := range after {
 		was, had := before[field]
-		if had && equal(was, now) {
-			continue
-		}
 		inner, isMap := now.(map[string]any)
-		if wasMap, both := was.(map[string]any); both && isMap {
-			part, below := diff(wasMap, inner)
-			patch[field] = part
-			for _, path := range below {
-				paths = append(paths, field+"."+path)
+		wasMap, wasOne := was.(map[string]any)
+		switch {
+		case isMap && wasOne:
+			if part := d.diff(path+field+".", wasMap, inner); part != nil {
+				set(field, part)
 			}
-			continue
+		case !had || !equal(was, now):
+			set(field, now)
+			d.paths = append(d.paths, path+field)
 		}
-		patch[field] = now
-		paths = append(paths, field)
 	}
 	for field := range before {
 		if _, has := after[field]; !has {
-			patch[field] = nil
-			paths = append(paths, field)
+			set(field, nil)
+			d.paths = append(d.paths, path+field)
 		}
 	}
-	slices.Sort(paths)
-	return patch, paths
+	return patch
 }
 
 // equal compares two values of decoded JSON.
@@ -123,18 +137,6 @@ func merge(before, patch map[string]any) map[string]any {
 		}
 	}
 	return after
-}
-
-// decode reads a JSON object. Integers stay integers, as the decoder of API objects needs them.
-func decode(text []byte) (map[string]any, error) {
-	var content map[string]any
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	if err := decoder.Decode(&content); err != nil {
-		return nil, err
-	}
-	numbers(content)
-	return content, nil
 }
 
 // numbers replaces the numbers in a value by int64 or float64.

@@ -20,17 +20,22 @@ const mostVersions = 20_000
 // mostCalls bounds the calls of roles that a Live keeps.
 const mostCalls = 20_000
 
+// mostPending bounds the changes that wait to be put into the index.
+const mostPending = 1000
+
 // Live keeps in memory what a watch delivers, for the pages of a running program: as a record does,
 // but without a file. It is safe for several goroutines.
 type Live struct {
+	lock  sync.Mutex // of the index; is taken before mu
+	index *life.Index
+	later int // changes in the index that are not of the first list
+
 	mu      sync.Mutex
-	changes []life.Change
-	begin   time.Time // from when on every change is known
+	pending []life.Change // which the index does not have yet
+	begin   time.Time     // from when on every change is known
 	unread  map[explain.Kind]string
 	calls   []life.Call
 	notes   []string
-	later   int         // changes that are not of the first list
-	leases  map[key]int // the last change of each Lease
 }
 
 // Object takes a version of an object. The objects must not be changed.
@@ -48,14 +53,33 @@ func (l *Live) Object(seen inventory.Seen, now time.Time) {
 		c.By = writersOf(seen)
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.renewed(c) {
-		return
+	l.pending = append(l.pending, c)
+	isFull := len(l.pending) >= mostPending
+	l.mu.Unlock()
+	if isFull {
+		l.lock.Lock()
+		defer l.lock.Unlock()
+		l.take()
 	}
-	if l.changes = append(l.changes, c); !seen.Initial {
-		l.later++
+}
+
+// take puts the pending changes into the index. The caller holds its lock.
+func (l *Live) take() {
+	l.mu.Lock()
+	pending := l.pending
+	l.pending = nil
+	l.mu.Unlock()
+	if l.index == nil {
+		l.index = life.NewIndex(nil)
 	}
-	if l.later > mostVersions {
+	pending = l.withoutRenewals(pending)
+	for _, c := range pending {
+		if !c.Existed {
+			l.later++
+		}
+	}
+	extend(l.index, pending)
+	for l.later > mostVersions {
 		l.forget()
 	}
 }
@@ -63,28 +87,44 @@ func (l *Live) Object(seen inventory.Seen, now time.Time) {
 // leaseGap is from when on the time between two renewals of a Lease is worth keeping.
 const leaseGap = 30 * time.Second
 
-// renewed puts a renewal of a Lease in the place of the version before: a cluster has thousands of
-// renewals in a minute, and what they say is that the holder lived meanwhile.
-func (l *Live) renewed(c life.Change) bool {
-	lease, is := c.Object.(*coordinationv1.Lease)
-	if !is {
-		return false
-	}
-	k := keyOf(c)
-	if i, known := l.leases[k]; known && !c.Deleted {
-		before, isLease := l.changes[i].Object.(*coordinationv1.Lease)
-		if isLease && !l.changes[i].Deleted && isRenewalOf(before, lease) {
-			renewed := *lease
-			renewed.ResourceVersion = before.ResourceVersion // by which the changes are ordered
-			l.changes[i].Object = &renewed
-			return true
+// withoutRenewals puts each renewal of a Lease in the place of the version before: a cluster has
+// thousands of renewals in a minute, and what they say is that the holder lived meanwhile.
+func (l *Live) withoutRenewals(changes []life.Change) (others []life.Change) {
+	newest := map[explain.Ref]int{} // among the others
+	for _, c := range changes {
+		lease, is := c.Object.(*coordinationv1.Lease)
+		if !is {
+			others = append(others, c)
+			continue
+		}
+		ref := explain.Ref{Kind: c.Kind, Namespace: lease.Namespace, Name: lease.Name}
+		at, isAmong := newest[ref]
+		known := l.index.Last(ref)
+		switch {
+		case isAmong && onlyRenews(others[at], c):
+			others[at].Object = renewed(others[at], lease)
+		case !isAmong && known >= 0 && onlyRenews(l.index.Changes()[known], c):
+			l.index.Replace(known, renewed(l.index.Changes()[known], lease))
+		default:
+			newest[ref] = len(others)
+			others = append(others, c)
 		}
 	}
-	if l.leases == nil {
-		l.leases = map[key]int{}
-	}
-	l.leases[k] = len(l.changes)
-	return false
+	return others
+}
+
+// renewed returns a renewed Lease under the version by which the change before is ordered.
+func renewed(before life.Change, lease *coordinationv1.Lease) *coordinationv1.Lease {
+	kept := *lease
+	kept.ResourceVersion = before.Object.GetResourceVersion()
+	return &kept
+}
+
+// onlyRenews reports whether a change of a Lease does no more than to renew it in time.
+func onlyRenews(before, after life.Change) bool {
+	was, is := before.Object.(*coordinationv1.Lease)
+	now, both := after.Object.(*coordinationv1.Lease)
+	return is && both && !before.Deleted && !after.Deleted && isRenewalOf(was, now)
 }
 
 func isRenewalOf(before, after *coordinationv1.Lease) bool {
@@ -108,30 +148,33 @@ func writersOf(seen inventory.Seen) []string {
 }
 
 // forget removes the older half of the later changes. Of an object that exists then, the last
-// version of that time becomes its first.
+// version of that time becomes its first. The caller holds the lock of the index.
 func (l *Live) forget() {
 	half, passed := mostVersions/2, 0
-	cut := slices.IndexFunc(l.changes, func(c life.Change) bool {
+	changes := l.index.Changes()
+	cut := slices.IndexFunc(changes, func(c life.Change) bool {
 		if !c.Existed {
 			passed++
 		}
 		return passed > half
 	})
-	l.begin = l.changes[cut].At
+	begin := changes[cut].At
 	last := map[key]int{}
-	for i, c := range l.changes[:cut] {
+	for i, c := range changes[:cut] {
 		last[keyOf(c)] = i
 	}
 	var kept []life.Change
-	for i, c := range l.changes[:cut] {
+	for i, c := range changes[:cut] {
 		if last[keyOf(c)] == i && !c.Deleted {
-			c.Existed, c.At, c.By = true, l.begin, nil
+			c.Existed, c.At, c.By = true, begin, nil
 			kept = append(kept, c)
 		}
 	}
-	l.changes = append(kept, l.changes[cut:]...)
+	l.index.Revise(0, append(kept, changes[cut:]...))
 	l.later -= half
-	l.leases = nil // their places are others now
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.begin = begin
 }
 
 func keyOf(c life.Change) key {
@@ -164,32 +207,20 @@ func (l *Live) Note(text string) {
 	}
 }
 
-// Record returns what is known at a time.
+// Record returns what is known at a time. Records of later times have the same index, which holds what
+// is known then.
 func (l *Live) Record(now time.Time) *Record {
+	l.lock.Lock()
+	l.take()
+	l.lock.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := newRecord()
-	r.changes, r.calls, r.Notes = slices.Clone(l.changes), slices.Clone(l.calls), slices.Clone(l.notes)
+	r.index, r.lock = l.index, &l.lock
+	r.calls, r.Notes = slices.Clip(l.calls), slices.Clone(l.notes)
 	r.begin, r.end = l.begin, now
 	maps.Copy(r.unread, l.unread)
-	for _, c := range r.changes {
-		if k := keyOf(c); r.objects[k] == nil {
-			r.objects[k] = &timeline{}
-		}
-	}
-	r.order()
 	return r
-}
-
-// HistoryTo is [Record.History] with a cluster that the caller has of its end.
-func (r *Record) HistoryTo(final *explain.Cluster) *life.History {
-	source := life.Source{
-		Changes: r.changes, Begin: r.begin, State: r.stateOf(r.keys()), Calls: r.calls, Final: final,
-	}
-	if len(r.objects) > r.small {
-		source.Narrow = r.narrow
-	}
-	return life.New(source)
 }
 
 // Writer returns a writer that takes the calls and notes of roles.

@@ -30,8 +30,8 @@ func TestLive(t *testing.T) {
 	roles.Note("once")
 	roles.Note("once")
 	r := l.Record(seconds(9))
-	if r.End() != seconds(9) || len(r.Notes) != 1 || len(r.calls) != 1 || len(r.changes) != 3 {
-		t.Fatalf("end %s, notes %v, %d calls, %d changes", r.End(), r.Notes, len(r.calls), len(r.changes))
+	if r.End() != seconds(9) || len(r.Notes) != 1 || len(r.calls) != 1 || len(r.index.Changes()) != 3 {
+		t.Fatalf("end %s, notes %v, %d calls, %d changes", r.End(), r.Notes, len(r.calls), len(r.index.Changes()))
 	}
 	for at, want := range map[int]string{1: "Pending", 3: "Bound", 4: "Bound", 6: ""} {
 		builder, err := r.At(seconds(at))
@@ -67,8 +67,8 @@ func TestLiveForgets(t *testing.T) {
 		l.Object(inventory.Seen{Object: pod(i%100, i+2)}, seconds(i))
 	}
 	r := l.Record(seconds(mostVersions + 2))
-	if len(r.changes) > mostVersions {
-		t.Errorf("%d versions are kept", len(r.changes))
+	if len(r.index.Changes()) > mostVersions {
+		t.Errorf("%d versions are kept", len(r.index.Changes()))
 	}
 	if !r.begin.After(seconds(mostVersions/2 - 2)) {
 		t.Errorf("it begins at %s", r.begin)
@@ -101,8 +101,8 @@ func TestLiveLeases(t *testing.T) {
 	}
 	l.Object(inventory.Seen{Object: lease(20, 300)}, seconds(300))
 	r := l.Record(seconds(301))
-	if len(r.changes) != 3 {
-		t.Fatalf("%d changes", len(r.changes))
+	if len(r.index.Changes()) != 3 {
+		t.Fatalf("%d changes", len(r.index.Changes()))
 	}
 	for at, want := range map[int]int{1: 45, 200: 45, 300: 300} {
 		builder, err := r.At(seconds(at))
@@ -113,9 +113,43 @@ func TestLiveLeases(t *testing.T) {
 			t.Errorf("after %d s it was renewed at %s", at, got)
 		}
 	}
-	for _, c := range r.changes {
+	for _, c := range r.index.Changes() {
 		if c.Kind == explain.Claim && c.At != seconds(4) {
 			t.Errorf("the claim's time is %s", c.At)
 		}
+	}
+}
+
+// Pages read lives and earlier times while changes arrive, and end with all of them.
+func TestLiveWhileChangesArrive(t *testing.T) {
+	const changes = 3 * mostPending
+	l := &Live{}
+	l.Object(inventory.Seen{Object: claim(1, corev1.ClaimPending), Initial: true}, seconds(0))
+	l.Listed(nil, seconds(0))
+	final := l.Record(seconds(changes)).final()
+	arrived := make(chan struct{})
+	go func() {
+		defer close(arrived)
+		for i := range changes {
+			l.Object(inventory.Seen{Object: claim(i+2, corev1.ClaimBound)}, seconds(i+1))
+		}
+	}()
+	ref := explain.Ref{Kind: explain.Claim, Namespace: "shop", Name: "data"}
+	for isOver := false; !isOver; {
+		select {
+		case <-arrived:
+			isOver = true
+		default:
+		}
+		r := l.Record(seconds(changes))
+		if lives := r.HistoryTo(final).Lives(ref); len(lives) != 1 {
+			t.Fatalf("%d lives", len(lives))
+		}
+		if _, err := r.At(seconds(1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(l.Record(seconds(changes)).HistoryTo(final).VersionsOf(ref)); n != changes+1 {
+		t.Errorf("%d versions", n)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -39,15 +40,16 @@ type Record struct {
 	// Notes say what the recorder could not record, and which lines could not be used.
 	Notes []string
 
-	changes []life.Change
-	objects map[key]*timeline
-	sorted  []key // of objects
-	calls   []life.Call
-	unread  map[explain.Kind]string
-	begin   time.Time // from when on every change is known: the end of the first list
-	end     time.Time
+	index  *life.Index
+	lock   sync.Locker // of the index
+	calls  []life.Call
+	unread map[explain.Kind]string
+	begin  time.Time // from when on every change is known: the end of the first list
+	end    time.Time
 
-	listing map[key]bool // objects since the last begin; nil outside of a list
+	changes []life.Change     // while the record is read; then the index has them
+	objects map[key]*timeline // while the record is read
+	listing map[key]bool      // objects since the last begin; nil outside of a list
 
 	small        int   // so many objects are looked at for each explanation
 	textLeft     int64 // of a file, in bytes
@@ -56,22 +58,15 @@ type Record struct {
 
 func newRecord() *Record {
 	return &Record{
-		objects: map[key]*timeline{}, unread: map[explain.Kind]string{},
+		lock: &sync.Mutex{}, objects: map[key]*timeline{}, unread: map[explain.Kind]string{},
 		small: smallRecord, textLeft: mostOfFile, contentsLeft: mostOfContents,
 	}
 }
 
-// timeline are the versions of the objects with one name.
+// timeline is what was read about the objects with one name.
 type timeline struct {
-	content  map[string]any // the last; nil if it is gone
-	seen     bool           // there was a version
-	versions []version
-}
-
-// version is what there is from a number of changes on.
-type version struct {
-	after  int
-	object client.Object // nil if it is gone
+	content map[string]any // the last; nil if it is gone
+	seen    bool           // there was a version
 }
 
 // Is reports whether a text is the begin of a record, compressed or not.
@@ -126,7 +121,8 @@ func (r *Record) load(texts map[string][]byte) error {
 			}
 		}
 	}
-	r.order()
+	r.index = life.NewIndex(ordered(r.changes))
+	r.changes, r.objects, r.listing = nil, nil, nil
 	return nil
 }
 

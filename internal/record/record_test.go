@@ -3,7 +3,9 @@ package record
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -125,7 +127,7 @@ func TestRecord(t *testing.T) {
 	if diff := cmp.Diff([]string{"none", "Pending", "Bound", "Bound", "none"}, phases(t, r)); diff != "" {
 		t.Error(diff)
 	}
-	cluster := r.stateOf(r.keys())(len(r.changes), r.end)
+	cluster := r.final()
 	if cluster.Unread[explain.Node] == "" || cluster.Unread[explain.Pod] != "" {
 		t.Errorf("unread: %v", cluster.Unread)
 	}
@@ -148,8 +150,8 @@ func TestRotation(t *testing.T) {
 	if err != nil || len(last.Notes) > 0 {
 		t.Fatal(err, last.Notes)
 	}
-	if got := phases(t, last); got[len(got)-1] != "none" || len(last.objects) == 0 {
-		t.Errorf("phases %v, %d objects", got, len(last.objects))
+	if got := phases(t, last); got[len(got)-1] != "none" || last.index.Len() == 0 {
+		t.Errorf("phases %v, %d objects", got, last.index.Len())
 	}
 	all := map[string][]byte{"z": []byte(out.files[0]), "a": out.Bytes()}
 	both, err := Load(all)
@@ -159,6 +161,38 @@ func TestRotation(t *testing.T) {
 	got := phases(t, both)
 	if got[1] != "Pending" || got[2] != "Bound" || got[len(got)-1] != "none" {
 		t.Errorf("phases %v", got)
+	}
+}
+
+// The contents that a writer keeps are bounded, and an object whose content it does not keep is compared
+// all the same.
+func TestKeptContents(t *testing.T) {
+	out := &buffer{}
+	w := NewWriter(out, "test", ticking())
+	_ = w.Begin()
+	_ = w.Listed(nil)
+	w.Object(inventory.Seen{Object: claim(1, corev1.ClaimPending)})
+	for i := range mostDecoded + 10 {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint("p", i), ResourceVersion: "2"}}
+		w.Object(inventory.Seen{Object: pod})
+	}
+	kept := 0
+	for _, k := range w.known {
+		if k.content != nil {
+			kept++
+		}
+	}
+	if kept != mostDecoded {
+		t.Errorf("%d contents are kept", kept)
+	}
+	before := out.Len()
+	w.Object(inventory.Seen{Object: claim(3, corev1.ClaimBound)})
+	var line Line
+	if err := json.Unmarshal(out.Bytes()[before:], &line); err != nil {
+		t.Fatal(err)
+	}
+	if line.Op != Change || !slices.Equal(line.Changed, []string{"status.phase"}) {
+		t.Errorf("%s of %v", line.Op, line.Changed)
 	}
 }
 
@@ -175,8 +209,9 @@ func TestOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.changes[0].Kind != explain.Claim || r.changes[0].At.After(r.changes[1].At) {
-		t.Errorf("%s at %s, %s at %s", r.changes[0].Kind, r.changes[0].At, r.changes[1].Kind, r.changes[1].At)
+	changes := r.index.Changes()
+	if changes[0].Kind != explain.Claim || changes[0].At.After(changes[1].At) {
+		t.Errorf("%s at %s, %s at %s", changes[0].Kind, changes[0].At, changes[1].Kind, changes[1].At)
 	}
 }
 
@@ -238,8 +273,8 @@ func FuzzLoad(f *testing.F) {
 			return
 		}
 		h := r.History()
-		for k := range r.objects {
-			_ = h.Lives(explain.Ref{Kind: explain.Kind(k.kind), Namespace: k.namespace, Name: k.name})
+		for _, c := range r.index.Changes() {
+			_ = h.Lives(explain.Ref{Kind: c.Kind, Namespace: c.Object.GetNamespace(), Name: c.Object.GetName()})
 		}
 	})
 }

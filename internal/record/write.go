@@ -1,6 +1,7 @@
 package record
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"hash/fnv"
@@ -42,6 +43,7 @@ type Writer struct {
 	out     Output
 	clock   func() time.Time
 	known   map[key]*known
+	decoded []key // of the objects whose contents are kept, the oldest first
 	program string
 	unread  map[string]string
 	listing bool  // the objects that exist are being written
@@ -51,11 +53,13 @@ type Writer struct {
 
 // known is what was written of an object.
 type known struct {
-	content  []byte
-	line     Line // without its content
-	managers map[string]uint64
-	renewed  time.Time
+	object  client.Object
+	content map[string]any // of the object; nil if it is not kept
+	renewed time.Time
 }
+
+// mostDecoded bounds the contents that are kept: an object that changes does so several times within seconds.
+const mostDecoded = 1000
 
 // NewWriter returns a writer of the record of a program.
 func NewWriter(out Output, program string, clock func() time.Time) *Writer {
@@ -117,71 +121,91 @@ func (w *Writer) Lines() int {
 	return w.lines
 }
 
-// Object writes a version of an object, if it differs from the one before.
+// Object writes a version of an object, if it differs from the one before. The object must not be changed.
 func (w *Writer) Object(seen inventory.Seen) {
 	content, err := inventory.Content(seen.Object)
-	var text []byte
-	if err == nil {
-		text, err = json.Marshal(content)
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err == nil {
-		w.object(seen, content, text)
+		err = w.object(seen, content)
 	}
 	if err != nil && w.err == nil {
 		w.err = err
 	}
 }
 
-func (w *Writer) object(seen inventory.Seen, content map[string]any, text []byte) {
-	kind, _ := content["kind"].(string)
-	o := seen.Object
-	line := Line{
-		Time: w.clock(), Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID()),
-		Version: o.GetResourceVersion(),
-	}
-	k := line.key()
-	before := w.known[k]
-	managers := managersOf(o)
+func (w *Writer) object(seen inventory.Seen, content map[string]any) error {
+	line := lineOf(seen.Object, content, w.clock())
+	before := w.known[line.key()]
 	switch {
 	case before == nil && seen.Deleted:
-		return
+		return nil
+	case before == nil && seen.Initial:
+		line.Op, line.Object = Have, content
 	case before == nil:
-		line.Op = Add
-		if seen.Initial {
-			line.Op = Have
-		} else {
-			line.By = changed(nil, managers)
-		}
+		line.Op, line.Object, line.By = Add, content, changed(nil, managersOf(seen.Object))
 	default:
-		was, err := decode(before.content)
-		if err != nil {
-			w.err = err
-			return
-		}
-		line.Op = Change
-		if seen.Deleted {
-			line.Op = Delete
-		}
-		line.Patch, line.Changed = diff(was, content)
-		line.Changed = slices.DeleteFunc(line.Changed, isBookkeeping)
-		line.By = changed(before.managers, managers)
-		if len(line.Patch) == 0 && !seen.Deleted || isRenewal(line, o) && line.Time.Sub(before.renewed) < leasePause {
-			return
+		differs, err := line.compare(before, seen, content)
+		if err != nil || !differs {
+			return err
 		}
 	}
-	if before == nil {
-		w.write(line, text...)
-	} else {
-		w.write(line)
-	}
+	w.write(line)
 	if seen.Deleted {
-		delete(w.known, k)
-		return
+		delete(w.known, line.key())
+		return nil
 	}
-	line.Patch, line.Changed = nil, nil
-	w.known[k] = &known{content: text, line: line, managers: managers, renewed: line.Time}
+	w.know(line.key(), &known{object: seen.Object, content: content, renewed: line.Time})
+	return nil
+}
+
+// compare sets what a version changes. It reports whether the version is worth a line.
+func (l *Line) compare(before *known, seen inventory.Seen, content map[string]any) (bool, error) {
+	was, err := before.contentOf()
+	if err != nil {
+		return false, err
+	}
+	l.Op = Change
+	if seen.Deleted {
+		l.Op = Delete
+	}
+	l.Patch, l.Changed = diff(was, content)
+	l.Changed = slices.DeleteFunc(l.Changed, isBookkeeping)
+	l.By = changed(managersOf(before.object), managersOf(seen.Object))
+	isPaused := isRenewal(*l, seen.Object) && l.Time.Sub(before.renewed) < leasePause
+	return (len(l.Patch) > 0 || seen.Deleted) && !isPaused, nil
+}
+
+// lineOf returns the line about an object without an operation.
+func lineOf(o client.Object, content map[string]any, now time.Time) Line {
+	kind, _ := content["kind"].(string)
+	return Line{
+		Time: now, Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID()),
+		Version: o.GetResourceVersion(),
+	}
+}
+
+// contentOf returns the content of an object as it was written.
+func (k *known) contentOf() (map[string]any, error) {
+	if k.content != nil {
+		return k.content, nil
+	}
+	return inventory.Content(k.object)
+}
+
+// know keeps what was written of an object. It keeps the content of those that were written last; the objects
+// themselves are those of the informers.
+func (w *Writer) know(k key, written *known) {
+	if before := w.known[k]; before == nil || before.content == nil {
+		w.decoded = append(w.decoded, k)
+	}
+	w.known[k] = written
+	for len(w.decoded) > mostDecoded {
+		if oldest := w.known[w.decoded[0]]; oldest != nil {
+			oldest.content = nil
+		}
+		w.decoded = w.decoded[1:]
+	}
 }
 
 // isBookkeeping reports whether a path is one that every write changes.
@@ -197,11 +221,14 @@ func isRenewal(line Line, o client.Object) bool {
 
 // managersOf returns a hash of what each manager has written.
 func managersOf(o client.Object) map[string]uint64 {
-	all := map[string]uint64{}
-	for _, entry := range o.GetManagedFields() {
+	entries := o.GetManagedFields()
+	all := make(map[string]uint64, len(entries))
+	for _, entry := range entries {
 		h := fnv.New64a()
 		if entry.Time != nil {
-			_, _ = h.Write([]byte(entry.Time.UTC().String())) // never fails
+			var seconds [8]byte
+			binary.LittleEndian.PutUint64(seconds[:], uint64(entry.Time.Unix())) //nolint:gosec // bits are enough
+			_, _ = h.Write(seconds[:])                                           // never fails
 		}
 		if entry.FieldsV1 != nil {
 			_, _ = h.Write([]byte(entry.FieldsV1.GetRawString()))
@@ -243,24 +270,28 @@ func (w *Writer) Note(text string) {
 	w.write(Line{Time: w.clock(), Op: Noted, Note: text})
 }
 
-// write writes a line with an encoded object, if it has one. A new file begins with all objects that are
-// known.
-func (w *Writer) write(line Line, object ...byte) {
+// write writes a line. A new file begins with all objects that are known.
+func (w *Writer) write(line Line) {
 	if w.err == nil && !w.listing && w.out.IsFull(line.Time) {
 		if w.err = w.out.Rotate(line.Time); w.err == nil {
 			w.everything(line.Time)
 		}
 	}
-	w.writeOne(line, object...)
+	w.writeOne(line)
 }
 
 // everything writes the objects that are known, as a recorder does that begins.
 func (w *Writer) everything(now time.Time) {
 	w.writeOne(Line{Time: now, Op: Begin, Schema: Schema, Program: w.program})
 	for _, k := range w.known {
-		have := k.line
-		have.Time, have.Op, have.By = now, Have, nil
-		w.writeOne(have, k.content...)
+		content, err := k.contentOf()
+		if err != nil {
+			w.err = err
+			return
+		}
+		have := lineOf(k.object, content, now)
+		have.Op, have.Object = Have, content
+		w.writeOne(have)
 	}
 	w.listed(now)
 }
@@ -273,23 +304,14 @@ func (w *Writer) listed(now time.Time) {
 	}
 }
 
-func (w *Writer) writeOne(line Line, object ...byte) {
-	if w.err != nil {
-		return
-	}
-	if len(object) == 0 {
+func (w *Writer) writeOne(line Line) {
+	if w.err == nil {
 		w.err = writeLine(w.out, line)
-	} else {
-		w.err = writeLine(w.out, struct { // the object is encoded already
-			Line
-
-			Object json.RawMessage `json:"object"`
-		}{line, object})
+		w.lines++
 	}
-	w.lines++
 }
 
-func writeLine(to io.Writer, line any) error {
+func writeLine(to io.Writer, line Line) error {
 	text, err := json.Marshal(line)
 	if err == nil {
 		_, err = to.Write(append(text, '\n'))

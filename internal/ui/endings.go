@@ -40,14 +40,14 @@ type ending struct {
 // endedIn finds the ends of operations in the changes.
 func endedIn(h *life.History) (all []ending) {
 	done := map[types.UID]bool{} // objects whose end was found
-	for _, c := range h.Changes {
+	h.Each(func(c life.Change) {
 		what, at := endOf(c)
 		uid := c.Object.GetUID()
 		if c.Deleted && what == "" {
 			delete(done, uid)
 		}
 		if what == "" || done[uid] && !c.Deleted {
-			continue
+			return
 		}
 		done[uid] = true
 		e := ending{
@@ -59,7 +59,7 @@ func endedIn(h *life.History) (all []ending) {
 		if !e.at.IsZero() {
 			all = append(all, e)
 		}
-	}
+	})
 	return all
 }
 

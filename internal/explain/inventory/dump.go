@@ -2,12 +2,16 @@ package inventory
 
 import (
 	"fmt"
+	"maps"
+	"reflect"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -25,13 +29,15 @@ func Content(o client.Object) (map[string]any, error) {
 	if secret, partial := o.(*metav1.PartialObjectMetadata); partial {
 		o = nameOf(secret)
 	}
-	o = o.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy has the type of its original
+	o = shallow(o)
 	o.SetManagedFields(writers(o))
-	if annotations := o.GetAnnotations(); annotations != nil {
+	if _, has := o.GetAnnotations()[annLastApplied]; has {
+		annotations := maps.Clone(o.GetAnnotations())
 		delete(annotations, annLastApplied)
 		o.SetAnnotations(annotations)
 	}
 	if spec := podSpec(o); spec != nil {
+		spec.InitContainers, spec.Containers = slices.Clone(spec.InitContainers), slices.Clone(spec.Containers)
 		trimPod(spec)
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
@@ -44,6 +50,17 @@ func Content(o client.Object) (map[string]any, error) {
 	}
 	content["apiVersion"], content["kind"] = kind.ToAPIVersionAndKind()
 	return content, nil
+}
+
+// shallow returns a copy of an object whose fields can be set. What they point to is that of the object.
+func shallow(o client.Object) client.Object {
+	if content, is := o.(*unstructured.Unstructured); is {
+		return content.DeepCopy() // its fields are entries of a map
+	}
+	from := reflect.ValueOf(o).Elem()
+	to := reflect.New(from.Type())
+	to.Elem().Set(from)
+	return to.Interface().(client.Object) //nolint:forcetypeassert // a copy has the type of its original
 }
 
 // nameOf keeps of a secret what names it: values may be in its annotations and labels too.

@@ -183,19 +183,12 @@ func writePage(out io.Writer, s *ui.State, ref rules.Ref) error {
 	return ui.Report(out, s, ui.ReportOptions{Objects: []rules.Ref{ref}, Single: true})
 }
 
-// OfLive gives a state the times that a running program has kept. They are read for the first page
-// that needs them.
+// OfLive gives a state the times that a running program has kept.
 func OfLive(s *ui.State, live *record.Live, now time.Time) {
-	var r *record.Record
-	read := func() *record.Record {
-		if r == nil {
-			r = live.Record(now)
-		}
-		return r
-	}
-	s.Changes = func() *life.History { return read().HistoryTo(s.Cluster) }
+	r := live.Record(now)
+	s.Changes = func() *life.History { return r.HistoryTo(s.Cluster) }
 	s.At = func(at time.Time) (*rules.Cluster, error) {
-		builder, err := read().At(at)
+		builder, err := r.At(at)
 		if err != nil {
 			return nil, err
 		}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/purser-csi/purser/internal/life"
 )
 
 // life -o html prints the page of one object, and refuses several.
@@ -43,8 +45,10 @@ func TestPagesOfRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if opened.Title != "r.jsonl" || opened.At == nil || len(opened.Changes().Changes) != 2 {
-		t.Errorf("%s, %d changes", opened.Title, len(opened.Changes().Changes))
+	changes := 0
+	opened.Changes().Each(func(life.Change) { changes++ })
+	if opened.Title != "r.jsonl" || opened.At == nil || changes != 2 {
+		t.Errorf("%s, %d changes", opened.Title, changes)
 	}
 	for second, classes := range map[int]int{2: 0, 5: 1} {
 		cluster, err := opened.At(time.Date(2026, 1, 31, 12, 0, second, 0, time.UTC))
