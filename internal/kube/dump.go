@@ -35,10 +35,17 @@ func NewDump(scheme *runtime.Scheme, objects ...client.Object) (*Dump, error) {
 		scheme: scheme, objects: map[schema.GroupVersionKind][]client.Object{},
 		indexes: map[schema.GroupVersionKind]map[string]map[string][]client.Object{},
 	}
+	kinds := map[reflect.Type]schema.GroupVersionKind{}
 	for _, o := range objects {
-		kind, err := apiutil.GVKForObject(o, scheme)
-		if err != nil {
-			return nil, fmt.Errorf("%T %q: %w", o, client.ObjectKeyFromObject(o), err)
+		kind, known := kinds[reflect.TypeOf(o)]
+		if !known {
+			var err error
+			if kind, err = apiutil.GVKForObject(o, scheme); err != nil {
+				return nil, fmt.Errorf("%T %q: %w", o, client.ObjectKeyFromObject(o), err)
+			}
+			if isOfOneKind(o) {
+				kinds[reflect.TypeOf(o)] = kind
+			}
 		}
 		r.objects[kind] = append(r.objects[kind], o)
 	}
@@ -51,6 +58,21 @@ func NewDump(scheme *runtime.Scheme, objects ...client.Object) (*Dump, error) {
 		}
 	}
 	return r, nil
+}
+
+// isOfOneKind reports whether all objects of the type have the same kind.
+func isOfOneKind(o client.Object) bool {
+	_, isPartial := o.(*metav1.PartialObjectMetadata)
+	_, isUnstructured := o.(runtime.Unstructured)
+	return !isPartial && !isUnstructured
+}
+
+// WithoutIndexes returns a reader over the same objects that has no indexes.
+func (r *Dump) WithoutIndexes() *Dump {
+	return &Dump{
+		scheme: r.scheme, objects: r.objects,
+		indexes: map[schema.GroupVersionKind]map[string]map[string][]client.Object{},
+	}
 }
 
 func byKey(a, b client.Object) int {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -177,13 +178,13 @@ func memoryOfPage(b *testing.B, address string, jar http.CookieJar) (most int64)
 
 // api is an API server in memory, with lists and with watches that deliver changes.
 type api struct {
-	lists   map[string]any
+	lists   map[string][]json.RawMessage
 	changes chan string
 	ended   chan struct{}
 }
 
 func newAPI() *api {
-	a := &api{lists: map[string]any{}, changes: make(chan string, 1000), ended: make(chan struct{})}
+	a := &api{lists: map[string][]json.RawMessage{}, changes: make(chan string, 1000), ended: make(chan struct{})}
 	var claims []corev1.PersistentVolumeClaim
 	var pvs []corev1.PersistentVolume
 	var pods []corev1.Pod
@@ -205,8 +206,8 @@ func newAPI() *api {
 			Status: storagev1.VolumeAttachmentStatus{Attached: true},
 		})
 	}
-	a.lists["persistentvolumeclaims"], a.lists["persistentvolumes"] = claims, pvs
-	a.lists["pods"], a.lists["volumeattachments"] = pods, attachments
+	a.lists["persistentvolumeclaims"], a.lists["persistentvolumes"] = encoded(claims), encoded(pvs)
+	a.lists["pods"], a.lists["volumeattachments"] = encoded(pods), encoded(attachments)
 	var all []corev1.Node
 	for i := range nodes {
 		node := corev1.Node{ObjectMeta: object(fmt.Sprint("n", i), "", 1)}
@@ -214,10 +215,38 @@ func newAPI() *api {
 		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		all = append(all, node)
 	}
-	a.lists["nodes"] = all
-	a.lists["storageclasses"] = []storagev1.StorageClass{{ObjectMeta: object("fast", "", 1), Provisioner: "d.example.com"}}
-	a.lists["csidrivers"] = []storagev1.CSIDriver{{ObjectMeta: object("d.example.com", "", 1)}}
+	a.lists["nodes"] = encoded(all)
+	class := storagev1.StorageClass{ObjectMeta: object("fast", "", 1), Provisioner: "d.example.com"}
+	a.lists["storageclasses"] = encoded([]storagev1.StorageClass{class})
+	a.lists["csidrivers"] = encoded([]storagev1.CSIDriver{{ObjectMeta: object("d.example.com", "", 1)}})
 	return a
+}
+
+// encoded returns objects as JSON.
+func encoded[T any](objects []T) (all []json.RawMessage) {
+	for _, o := range objects {
+		text, err := json.Marshal(o)
+		if err != nil {
+			panic(err) // it is an API object
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+// page returns a page of a list, and where the next one begins; empty for the end. As an API server does, it
+// returns the whole list if any version will do.
+func page(all []json.RawMessage, query url.Values) (items []json.RawMessage, next string) {
+	limit, _ := strconv.Atoi(query.Get("limit"))
+	from, _ := strconv.Atoi(query.Get("continue"))
+	if limit == 0 || query.Get("resourceVersion") == "0" {
+		return all, ""
+	}
+	to := min(len(all), from+limit)
+	if to < len(all) {
+		next = strconv.Itoa(to)
+	}
+	return all[from:to], next
 }
 
 func object(name, namespace string, version int) metav1.ObjectMeta {
@@ -365,13 +394,14 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	items, has := a.lists[kind]
-	if !has {
-		items = []any{}
+	items, next := page(a.lists[kind], r.URL.Query())
+	if items == nil {
+		items = []json.RawMessage{}
 	}
 	group := strings.Join(path[1:len(path)-1], "/")
 	list := map[string]any{
-		"kind": name + "List", "apiVersion": group, "metadata": map[string]any{"resourceVersion": "5"}, "items": items,
+		"kind": name + "List", "apiVersion": group, "items": items,
+		"metadata": map[string]any{"resourceVersion": "5", "continue": next},
 	}
 	_ = json.NewEncoder(w).Encode(list)
 }

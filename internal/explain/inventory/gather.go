@@ -44,7 +44,7 @@ import (
 // gatherer implements [explain.Gatherer] over the objects of a cluster. It is for one goroutine.
 type gatherer struct {
 	cluster *explain.Cluster
-	objects func() []client.Object
+	objects func() (*kube.Dump, error) // without indexes
 	dumps   map[string]*indexedDump
 }
 
@@ -57,7 +57,8 @@ type indexedDump struct {
 
 // prepare completes a cluster whose lists are filled.
 func prepare(c *explain.Cluster) *explain.Cluster {
-	c.Gather = gatherer{c, sync.OnceValue(func() []client.Object { return objectsOf(c) }), map[string]*indexedDump{}}
+	all := sync.OnceValues(func() (*kube.Dump, error) { return kube.NewDump(Scheme(), objectsOf(c)...) })
+	c.Gather = gatherer{c, all, map[string]*indexedDump{}}
 	return c.Prepare()
 }
 
@@ -100,7 +101,9 @@ func (g gatherer) with(name string, indexes ...kube.Index) *indexedDump {
 	}
 	d = &indexedDump{}
 	g.dumps[name] = d
-	if d.reader, d.err = kube.NewDump(Scheme(), g.objects()...); d.err == nil {
+	var all *kube.Dump
+	if all, d.err = g.objects(); d.err == nil {
+		d.reader = all.WithoutIndexes()
 		d.err = kube.AddIndexes(context.Background(), d.reader, indexes...)
 	}
 	return d

@@ -1,9 +1,6 @@
 package inventory
 
 import (
-	"fmt"
-	"hash/fnv"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -11,8 +8,8 @@ import (
 
 // trim is the transform of the informers: it removes what a dump leaves out, in which most of the
 // memory would go, and what may hold secret values. Of managed fields it keeps a hash, by which a
-// write of the same fields is seen.
-func trim(in any) (any, error) {
+// write of the same fields is seen. An object may be trimmed more than once.
+func (p *pool) trim(in any) (any, error) {
 	o, is := in.(client.Object)
 	if !is {
 		return in, nil // the end of an object that the watch has missed
@@ -35,14 +32,6 @@ func trim(in any) (any, error) {
 	if spec := podSpec(o); spec != nil {
 		trimPod(spec)
 	}
-	fields := o.GetManagedFields()
-	for i := range fields {
-		if fields[i].FieldsV1 != nil {
-			hash := fnv.New64a()
-			_, _ = hash.Write([]byte(fields[i].FieldsV1.GetRawString())) // never fails
-			fields[i].FieldsV1 = metav1.NewFieldsV1(fmt.Sprintf(`{"hash":"%x"}`, hash.Sum64()))
-		}
-	}
-	o.SetManagedFields(fields)
+	p.share(o)
 	return o, nil
 }

@@ -1,12 +1,15 @@
 package inventory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -43,6 +46,7 @@ func Follow(
 	ctx context.Context, from client.WithWatch, namespace string, each func(Seen), asked ...explain.Kind,
 ) (*Watcher, error) {
 	w := &Watcher{unread: map[explain.Kind]string{}, changed: make(chan struct{}, 1)}
+	shared := newPool()
 	var synced []toolscache.InformerSynced
 	for _, k := range needed(asked, w.unread) {
 		readable, err := k.read(ctx, from, namespace, client.Limit(1))
@@ -55,10 +59,10 @@ func Follow(
 		if readable.list == nil {
 			continue
 		}
-		informer := toolscache.NewSharedIndexInformer(listWatch{from, readable}, nil, 0, toolscache.Indexers{})
+		informer := toolscache.NewSharedIndexInformer(listWatch{from, readable, shared}, nil, 0, toolscache.Indexers{})
 		err = informer.SetWatchErrorHandlerWithContext(func(context.Context, *toolscache.Reflector, error) {})
 		handler, handlerErr := informer.AddEventHandler(w.handler(each))
-		if err = errors.Join(err, handlerErr, informer.SetTransform(trim)); err != nil {
+		if err = errors.Join(err, handlerErr, informer.SetTransform(shared.trim)); err != nil {
 			return nil, err
 		}
 		w.informers, synced = append(w.informers, informer), append(synced, informer.HasSynced, handler.HasSynced)
@@ -119,7 +123,7 @@ func (w *Watcher) Cluster(now time.Time) *explain.Cluster {
 		}
 		slices.SortFunc(objects, byKey)
 		for _, o := range objects {
-			builder.Add(o)
+			builder.AddUnique(o)
 		}
 	}
 	builder.cluster.Unread = w.unread
@@ -139,13 +143,14 @@ func named(o client.Object) client.Object {
 }
 
 func byKey(a, b client.Object) int {
-	return slices.Compare([]string{a.GetNamespace(), a.GetName()}, []string{b.GetNamespace(), b.GetName()})
+	return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()))
 }
 
 // listWatch lists and watches what may be read of one kind.
 type listWatch struct {
 	from     client.WithWatch
 	readable found
+	shared   *pool
 }
 
 // IsWatchListSemanticsUnSupported has the informer list before it watches: not every client of this
@@ -163,10 +168,21 @@ func (l listWatch) List(options metav1.ListOptions) (runtime.Object, error) {
 	return l.ListWithContext(context.Background(), options)
 }
 
-// ListWithContext implements toolscache.ListerWithContext.
+// ListWithContext implements toolscache.ListerWithContext. The API server answers in pages, each of
+// which is trimmed: the whole list takes several times the memory of what is kept of it. A list of
+// the version 0, as the informer asks for it first, has no pages.
 func (l listWatch) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	if options.ResourceVersion == "0" && options.Limit > 0 {
+		options.ResourceVersion = ""
+	}
 	list := l.readable.empty()
-	return list, l.from.List(ctx, list, l.options(&options)...)
+	if err := l.from.List(ctx, list, l.options(&options)...); err != nil {
+		return list, err
+	}
+	return list, meta.EachListItem(list, func(o runtime.Object) error {
+		_, err := l.shared.trim(o)
+		return err
+	})
 }
 
 // Watch implements toolscache.Watcher.
