@@ -129,7 +129,7 @@ func TestOpenedFiles(t *testing.T) {
 		if code, page := get(t, h, at); code != 200 || !strings.Contains(page, "ClassMissing") || strings.Contains(page, "data-live") {
 			t.Errorf("%s: %d", at, code)
 		}
-		for _, name := range []string{"app.js", "app.css", "numbers", "map"} {
+		for _, name := range []string{"app.js", "events.js", "app.css", "numbers", "map"} {
 			if code, _ := get(t, h, strings.TrimSuffix(at, "board")+name); code != 200 {
 				t.Errorf("%s of the file: %d", name, code)
 			}

@@ -106,7 +106,8 @@ func (s *Server) pages(mux *http.ServeMux, base string, of func(*http.Request) *
 		})
 	}
 	for name, kind := range map[string]string{
-		"app.js": "text/javascript; charset=utf-8", "app.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml",
+		"app.js": "text/javascript; charset=utf-8", "events.js": "text/javascript; charset=utf-8",
+		"app.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml",
 	} {
 		mux.HandleFunc("GET "+base+name, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", kind)

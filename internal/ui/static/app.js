@@ -289,24 +289,45 @@
         setTimeout(refresh, 500);
       }
     };
-    // A tab that is not shown holds no connection: a browser has six for one server. What it has missed it asks for
-    // when it is shown.
-    let source = null;
-    const listen = (isFirst) => {
-      let first = isFirst;
-      source = new EventSource('/events');
-      source.addEventListener('state', () => {
-        if (!first) refresh();
-        first = false;
-      });
-      source.addEventListener('error', () => say('The connection to the server is broken; it is tried again.'));
+    // A tab that is not shown does not listen. What it has missed it asks for when it is shown. The first event is about
+    // the state that the page has.
+    let first = true;
+    const heard = (what) => {
+      if (what === 'error') return say('The connection to the server is broken; it is tried again.');
+      if (!first) refresh();
+      first = false;
     };
-    document.addEventListener('visibilitychange', () => {
+    let source = null, worker = null;
+    const listen = () => {
+      if (worker) return worker.port.postMessage('listen');
+      source = new EventSource('/events');
+      for (const what of ['state', 'error']) source.addEventListener(what, () => heard(what));
+    };
+    const rest = () => {
+      if (worker) worker.port.postMessage('rest');
       if (source) source.close();
       source = null;
-      if (!document.hidden) listen(false);
+    };
+    if (window.SharedWorker) {
+      worker = new SharedWorker('/events.js');
+      worker.port.onmessage = ({data}) => heard(data);
+      worker.addEventListener('error', () => { // the browser does not run it
+        worker = null;
+        if (!document.hidden) listen();
+      });
+    }
+    document.addEventListener('visibilitychange', () => {
+      rest();
+      first = false;
+      if (!document.hidden) listen();
     });
-    if (!document.hidden) listen(true);
+    addEventListener('pagehide', rest);
+    addEventListener('pageshow', ({persisted}) => {
+      if (!persisted || document.hidden) return;
+      first = false;
+      listen();
+    });
+    if (!document.hidden) listen();
   };
 
   // Files that are dropped on a page are opened, as if they were chosen in the form.
