@@ -19,13 +19,17 @@ type Role struct {
 	instance string
 	next     uint64
 	silent   bool // it did not answer last time
-	client   http.Client
+	client   *http.Client
 	patience time.Duration // bounds one read
 }
 
-// NewRole returns the role at an address such as http://127.0.0.1:8080.
-func NewRole(endpoint string) *Role {
-	r := &Role{endpoint: strings.TrimSuffix(endpoint, "/"), patience: patienceWithRoles}
+// NewRole returns the role at an address such as http://127.0.0.1:8080, which the client reaches; nil for
+// one without credentials. No redirect is followed.
+func NewRole(endpoint string, client *http.Client) *Role {
+	r := &Role{endpoint: strings.TrimSuffix(endpoint, "/"), client: &http.Client{}, patience: patienceWithRoles}
+	if client != nil {
+		r.client.Transport = client.Transport
+	}
 	r.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return r
 }
@@ -81,10 +85,7 @@ func (r *Role) Read(ctx context.Context, w *Writer) {
 // Spans returns the spans that a role keeps, once. The client reaches the endpoint; nil for one without
 // credentials.
 func Spans(ctx context.Context, endpoint string, client *http.Client) ([]telemetry.Span, error) {
-	r := NewRole(endpoint)
-	if client != nil {
-		r.client.Transport = client.Transport
-	}
+	r := NewRole(endpoint, client)
 	ctx, stop := context.WithTimeout(ctx, r.patience)
 	defer stop()
 	answer, err := r.ask(ctx)

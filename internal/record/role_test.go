@@ -28,7 +28,7 @@ func TestRole(t *testing.T) {
 	out := &buffer{}
 	w := NewWriter(out, "test", ticking())
 	for _, endpoint := range []string{moved.URL, role.URL} {
-		NewRole(endpoint).Read(t.Context(), w)
+		NewRole(endpoint, nil).Read(t.Context(), w)
 	}
 	var lines []Line
 	for text := range strings.Lines(out.String()) {
@@ -51,7 +51,7 @@ func TestRole(t *testing.T) {
 func TestHangingRole(t *testing.T) {
 	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	defer hangs.Close()
-	r := NewRole(hangs.URL)
+	r := NewRole(hangs.URL, nil)
 	r.patience = 50 * time.Millisecond
 	out := &buffer{}
 	w := NewWriter(out, "test", ticking())

@@ -26,7 +26,7 @@ type dumpOptions struct {
 	source
 	rbac, hideNames bool
 	maxSize         string
-	endpoints       []string
+	endpoints       Endpoints
 	asksRoles       bool          // what roles did last is read, too
 	patience        time.Duration // bounds the wait for them
 	out             io.Writer
@@ -62,8 +62,7 @@ it, make it from a dump with --hide-names.`,
 	c.Flags().StringVar(
 		&o.maxSize, "max-size", "50Mi", "`size` of the dump at most; the oldest events are left out first",
 	)
-	c.Flags().StringArrayVar(&o.endpoints, "role-endpoint", nil, "`url` of the HTTP endpoint of a role of Purser with "+
-		"--purser-life, such as http://127.0.0.1:8080, that is no pod; may be given several times")
+	o.endpoints.AddFlags(c.Flags(), "that is no pod, or serves with --metrics-secure")
 	o.completeFlags(c)
 	setExitCodes(c, "written")
 	return c
@@ -79,7 +78,7 @@ func (o *dumpOptions) run(ctx context.Context) error {
 	if err != nil || problem != nil {
 		return fmt.Errorf("--max-size=%s: expected a size such as 50Mi", o.maxSize)
 	}
-	if err := ValidEndpoints(o.endpoints); err != nil {
+	if err := o.endpoints.Validate(); err != nil {
 		return err
 	}
 	var items []map[string]any

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"sync"
 	"time"
@@ -112,7 +111,7 @@ type recordOptions struct {
 	output           string
 	maxSize          string
 	maxAge, duration time.Duration
-	endpoints        []string
+	endpoints        Endpoints
 	hidden           string
 	out              io.Writer
 }
@@ -142,9 +141,7 @@ FILE.old, and FILE begins again with all objects.`,
 		&o.maxSize, "max-size", "256Mi", "`size` of FILE and FILE.old together at most; 0 for no limit",
 	)
 	c.Flags().DurationVar(&o.maxAge, "max-age", 48*time.Hour, "age of the oldest line at most; 0 for no limit")
-	c.Flags().StringArrayVar(&o.endpoints, "role-endpoint", nil,
-		"`url` of the HTTP endpoint of a role of Purser with --purser-life, such as http://127.0.0.1:8080, whose "+
-			"calls to the driver and decisions are recorded too; may be given several times")
+	o.endpoints.AddFlags(c.Flags(), "whose calls to the driver and decisions are recorded too")
 	c.Flags().StringVar(&o.hidden, "hide-names-of", "",
 		"`file` of a record to write with its names replaced as in a dump, the same name always by the same word, "+
 			"instead of recording")
@@ -169,7 +166,7 @@ func (o *recordOptions) run(ctx context.Context) error {
 	if o.hidden != "" {
 		return o.hide()
 	}
-	if err := ValidEndpoints(o.endpoints); err != nil {
+	if err := o.endpoints.Validate(); err != nil {
 		return err
 	}
 	from, namespace, err := o.client()
@@ -191,16 +188,6 @@ func (o *recordOptions) run(ctx context.Context) error {
 	return o.into(ctx, file, namespace, from)
 }
 
-// ValidEndpoints checks the addresses of roles.
-func ValidEndpoints(endpoints []string) error {
-	for _, endpoint := range endpoints {
-		if u, err := url.Parse(endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return fmt.Errorf("--role-endpoint=%s: expected an address such as http://127.0.0.1:8080", endpoint)
-		}
-	}
-	return nil
-}
-
 // into records until the context ends or the output fails.
 func (o *recordOptions) into(
 	ctx context.Context, out record.Output, namespace string, from client.WithWatch,
@@ -216,8 +203,12 @@ func (o *recordOptions) into(
 		return err
 	}
 	var roles sync.WaitGroup
-	for _, endpoint := range o.endpoints {
-		roles.Go(func() { record.NewRole(endpoint).Follow(watching, writer) })
+	for _, endpoint := range o.endpoints.URLs {
+		through, err := o.endpoints.Client(endpoint)
+		if err != nil {
+			return err
+		}
+		roles.Go(func() { record.NewRole(endpoint, through).Follow(watching, writer) })
 	}
 	tick := time.NewTicker(flushed)
 	defer tick.Stop()

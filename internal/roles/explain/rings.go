@@ -3,6 +3,7 @@ package explain
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -36,7 +37,7 @@ const (
 type ring struct {
 	name     string // in the dump
 	endpoint string
-	client   *http.Client // nil for one without credentials
+	client   *http.Client
 	spans    []telemetry.Span
 	err      error
 }
@@ -44,9 +45,11 @@ type ring struct {
 // rings reads what roles of Purser did last: of those at the given addresses, and of pods through the API
 // server. A role that does not answer in time is left out with a note.
 func (o *dumpOptions) rings(ctx context.Context, pods []client.Object) (all []*ring) {
-	for _, endpoint := range o.endpoints {
+	for _, endpoint := range o.endpoints.URLs {
 		u, _ := url.Parse(endpoint) // valid
-		all = append(all, &ring{name: u.Host, endpoint: endpoint})
+		r := &ring{name: u.Host, endpoint: endpoint}
+		r.client, r.err = o.endpoints.Client(endpoint)
+		all = append(all, r)
 	}
 	all = append(all, o.ringsOfPods(pods)...)
 	if len(all) > mostRings {
@@ -57,7 +60,9 @@ func (o *dumpOptions) rings(ctx context.Context, pods []client.Object) (all []*r
 	defer stop()
 	var asked sync.WaitGroup
 	for _, r := range all {
-		asked.Go(func() { r.spans, r.err = record.Spans(ctx, r.endpoint, r.client) })
+		if r.err == nil {
+			asked.Go(func() { r.spans, r.err = record.Spans(ctx, r.endpoint, r.client) })
+		}
 	}
 	asked.Wait()
 	return slices.DeleteFunc(all, func(r *ring) bool {
@@ -88,6 +93,10 @@ func (o *dumpOptions) ringsOfPods(pods []client.Object) (all []*ring) {
 		if err != nil || other != nil {
 			return nil
 		}
+		if isSecure(pod) {
+			all = append(all, &ring{name: pod.Namespace + "/" + pod.Name, err: errSecure})
+			continue
+		}
 		path := fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:%s/proxy", pod.Namespace, pod.Name, port)
 		all = append(all, &ring{
 			name:     pod.Namespace + "/" + pod.Name,
@@ -95,6 +104,21 @@ func (o *dumpOptions) ringsOfPods(pods []client.Object) (all []*ring) {
 		})
 	}
 	return all
+}
+
+// errSecure says how a role is asked that asks for a token.
+var errSecure = errors.New("it serves with --metrics-secure, and the API server passes no token on to a pod; " +
+	"use kubectl port-forward, --role-endpoint=https://127.0.0.1:PORT and --role-token-file")
+
+// isSecure reports whether a pod serves what it did last with --metrics-secure.
+func isSecure(pod *corev1.Pod) bool {
+	for _, c := range pod.Spec.Containers {
+		args := slices.Concat(c.Command, c.Args)
+		if argument(args, "purser-life") == "true" && argument(args, "metrics-secure") == "true" {
+			return true
+		}
+	}
+	return false
 }
 
 // ringPort returns the port at which a pod serves what it did last; empty if it does not.

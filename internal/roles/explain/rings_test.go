@@ -94,10 +94,13 @@ func TestRings(t *testing.T) {
 	var notes strings.Builder
 	o := dumpOptions{
 		source:    source{notes: &notes, Flags: clusterflags.Flags{API: &rest.Config{Host: api.URL, BearerToken: "t"}}},
-		endpoints: []string{hangs.URL, endless.URL, gone.URL, role.URL}, patience: 3 * time.Second, out: io.Discard,
+		endpoints: Endpoints{URLs: []string{hangs.URL, endless.URL, gone.URL, role.URL}}, patience: 3 * time.Second, out: io.Discard,
 	}
 	began := time.Now()
-	found := o.rings(t.Context(), []client.Object{rolePod("provisioner-0", "--purser-life", "--http-endpoint=:8080")})
+	found := o.rings(t.Context(), []client.Object{
+		rolePod("provisioner-0", "--purser-life", "--http-endpoint=:8080"),
+		rolePod("attacher-0", "--purser-life", "--http-endpoint=:8080", "--metrics-secure"),
+	})
 	if took := time.Since(began); took > 2*o.patience {
 		t.Errorf("it took %s", took)
 	}
@@ -114,7 +117,8 @@ func TestRings(t *testing.T) {
 	if want := "/api/v1/namespaces/csi/pods/provisioner-0:8080/proxy" + telemetry.PathSpans; asked.Load() != want {
 		t.Errorf("asked %v, want %s", asked.Load(), want)
 	}
-	if n := strings.Count(notes.String(), "is not in the dump"); n != 3 || credentials.Load() != "" {
+	if n := strings.Count(notes.String(), "is not in the dump"); n != 4 || credentials.Load() != "" ||
+		!strings.Contains(notes.String(), "attacher-0 did last is not in the dump: it serves with --metrics-secure") {
 		t.Errorf("%d notes, credentials %v: %s", n, credentials.Load(), notes.String())
 	}
 }
@@ -133,7 +137,7 @@ func TestRingsAreBounded(t *testing.T) {
 	var notes strings.Builder
 	o := dumpOptions{source: source{notes: &notes}, patience: time.Second}
 	for range mostRings + 1 {
-		o.endpoints = append(o.endpoints, "http://127.0.0.1:0")
+		o.endpoints.URLs = append(o.endpoints.URLs, "http://127.0.0.1:0")
 	}
 	if o.rings(t.Context(), nil); !strings.Contains(notes.String(), "only 32 of 33") {
 		t.Error(notes.String())

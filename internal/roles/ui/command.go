@@ -29,7 +29,7 @@ type uiOptions struct {
 
 	listen    string
 	noOpen    bool
-	endpoints []string
+	endpoints explain.Endpoints
 	serving   serving
 	out       io.Writer
 }
@@ -62,14 +62,12 @@ pages.`,
 func (o *uiOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` to serve the pages at; port 0 is any free port")
 	f.BoolVar(&o.noOpen, "no-open", false, "print the address, and open no browser")
-	f.StringArrayVar(&o.endpoints, "role-endpoint", nil,
-		"`url` of the HTTP endpoint of a role of Purser with --purser-life, such as http://127.0.0.1:8080, whose "+
-			"calls to the driver and metrics are shown; may be given several times")
+	o.endpoints.AddFlags(f, "whose calls to the driver and metrics are shown")
 	o.serving.flags(f)
 }
 
 func (o *uiOptions) run(ctx context.Context) error {
-	if err := errors.Join(o.Validate(), explain.ValidEndpoints(o.endpoints), o.serving.validate(o.listen)); err != nil {
+	if err := errors.Join(o.Validate(), o.endpoints.Validate(), o.serving.validate(o.listen)); err != nil {
 		return err
 	}
 	saveMemory()
@@ -101,12 +99,8 @@ func (o *uiOptions) server(ctx context.Context) (*pages.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, endpoint := range o.endpoints {
-		go record.NewRole(endpoint).Follow(ctx, watched.live.Writer())
-	}
-	if len(o.endpoints) > 0 {
-		watched.metrics = &scraper{endpoints: o.endpoints, note: watched.live.Note}
-		go watched.metrics.follow(ctx)
+	if err := o.follow(ctx, watched); err != nil {
+		return nil, err
 	}
 	first := watched.state()
 	first.Prepare()
@@ -114,6 +108,24 @@ func (o *uiOptions) server(ctx context.Context) (*pages.Server, error) {
 	server.Open = o.serving.opener()
 	go watched.keep(ctx, server)
 	return server, nil
+}
+
+// follow passes what the roles do, and their metrics, to the pages until the context ends.
+func (o *uiOptions) follow(ctx context.Context, to *watched) error {
+	if len(o.endpoints.URLs) == 0 {
+		return nil
+	}
+	to.metrics = &scraper{note: to.live.Note}
+	for _, endpoint := range o.endpoints.URLs {
+		through, err := o.endpoints.Client(endpoint)
+		if err != nil {
+			return err
+		}
+		to.metrics.of = append(to.metrics.of, scraped{endpoint, through})
+		go record.NewRole(endpoint, through).Follow(ctx, to.live.Writer())
+	}
+	go to.metrics.follow(ctx)
+	return nil
 }
 
 // serve serves the pages until the context ends.

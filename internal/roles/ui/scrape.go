@@ -22,12 +22,17 @@ const (
 
 // scraper reads the metrics of roles.
 type scraper struct {
-	endpoints []string
-	client    http.Client
-	note      func(string)
+	of   []scraped
+	note func(string)
 
 	mu          sync.Mutex
 	first, last *pages.Scrape
+}
+
+// scraped is an endpoint with its client, which follows no redirect.
+type scraped struct {
+	endpoint string
+	client   *http.Client
 }
 
 // rates returns the metrics since the first read; nil until there are two.
@@ -42,7 +47,6 @@ func (s *scraper) rates() *pages.Rates {
 
 // follow reads the metrics until the context ends.
 func (s *scraper) follow(ctx context.Context) {
-	s.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	tick := time.NewTicker(pauseOfScrapes)
 	defer tick.Stop()
 	for {
@@ -59,10 +63,10 @@ func (s *scraper) follow(ctx context.Context) {
 // are left out then.
 func (s *scraper) read(ctx context.Context, now time.Time) {
 	scrape := pages.NewScrape(now)
-	for _, endpoint := range s.endpoints {
-		if err := s.ask(ctx, endpoint, scrape); err != nil {
+	for _, role := range s.of {
+		if err := role.ask(ctx, scrape); err != nil {
 			if ctx.Err() == nil {
-				s.note(fmt.Sprintf("%s: its metrics cannot be read: %v", endpoint, err))
+				s.note(fmt.Sprintf("%s: its metrics cannot be read: %v", role.endpoint, err))
 			}
 			return
 		}
@@ -76,10 +80,10 @@ func (s *scraper) read(ctx context.Context, now time.Time) {
 	s.last = scrape
 }
 
-func (s *scraper) ask(ctx context.Context, endpoint string, into *pages.Scrape) error {
+func (s scraped) ask(ctx context.Context, into *pages.Scrape) error {
 	ctx, stop := context.WithTimeout(ctx, patienceOfScrape)
 	defer stop()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(endpoint, "/")+"/metrics", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(s.endpoint, "/")+"/metrics", nil)
 	if err != nil {
 		return err
 	}

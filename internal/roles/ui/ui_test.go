@@ -182,7 +182,7 @@ func apiServer(t *testing.T, asked *int) *rest.Config {
 		_ = json.NewEncoder(w).Encode(answer)
 	}))
 	t.Cleanup(server.Close)
-	config := &rest.Config{Host: server.URL}
+	config := &rest.Config{Host: server.URL, QPS: -1} // as the commands have it
 	config.ContentType = "application/json"
 	return config
 }
