@@ -103,6 +103,23 @@ var PlacedVolumeFields = Reads(func(from, to *corev1.PersistentVolume) {
 	}
 })
 
+// HealthFields are the fields of claims and bound volumes by which their health is shown.
+var HealthFields = []*Fields{
+	Reads(func(from, to *corev1.PersistentVolume) {
+		if from.Spec.CSI != nil {
+			keepHandle(from, to)
+		}
+		to.Spec.StorageClassName = shared(from.Spec.StorageClassName)
+		to.Status.Phase = shared(from.Status.Phase)
+		if ref := from.Spec.ClaimRef; ref != nil && to.Spec.ClaimRef == nil {
+			to.Spec.ClaimRef = &corev1.ObjectReference{Namespace: shared(ref.Namespace), Name: ref.Name, UID: ref.UID}
+		}
+	}, names.AnnBetaStorageClass),
+	Reads(func(from, to *corev1.PersistentVolumeClaim) {
+		to.Spec.VolumeName, to.Status.HealthStatus = from.Spec.VolumeName, from.Status.HealthStatus
+	}),
+}
+
 // PodFields are which claims a pod names, where it runs or why it does not, and how far it is.
 var PodFields = Reads(func(from, to *corev1.Pod) {
 	pod := *from

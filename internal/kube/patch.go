@@ -78,6 +78,13 @@ func SetClaimCondition(uid types.UID, condition corev1.PersistentVolumeClaimCond
 	return client.RawPatch(types.StrategicMergePatchType, raw)
 }
 
+// SetClaimHealth writes the health of the volume into the status of the claim with this uid; nil removes
+// the field. It is a JSON merge patch, which replaces the whole list: a strategic merge patch would fold two
+// conditions of one status (HM-33).
+func SetClaimHealth(uid types.UID, health *corev1.VolumeHealthStatus) client.Patch {
+	return merge(object{"metadata": object{"uid": uid}, "status": object{"healthStatus": health}})
+}
+
 func metadataPatch(metadata map[string]any) client.Patch {
 	raw, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {

@@ -32,6 +32,7 @@ const (
 var accepted = map[string]map[string]string{
 	"resync":                         {anyValue: noEffect},
 	"resync-period":                  {anyValue: noEffect},
+	"volume-list-add-interval":       {anyValue: noEffect},
 	"max-grpc-log-length":            {anyValue: noEffect},
 	"retry-crd-interval-max":         {anyValue: noEffect},
 	"kube-api-qps":                   {"-1": noLimit, "0": noLimit},
@@ -150,7 +151,7 @@ func checkExtreme(t *testing.T, c *cobra.Command, flag, value string) {
 // withoutComponent returns a flag of one component of `sidecars` as that component calls it.
 func withoutComponent(flag string) string {
 	for _, component := range []string{
-		"provisioner-", "attacher-", "resizer-", "snapshotter-", "node-driver-registrar-", "livenessprobe-",
+		"provisioner-", "attacher-", "resizer-", "snapshotter-", "health-monitor-", "node-driver-registrar-", "livenessprobe-",
 	} {
 		if plain, ok := strings.CutPrefix(flag, component); ok {
 			return plain

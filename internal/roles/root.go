@@ -16,6 +16,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/daytwo"
 	"github.com/purser-csi/purser/internal/roles/driver"
 	"github.com/purser-csi/purser/internal/roles/explain"
+	"github.com/purser-csi/purser/internal/roles/healthmonitor"
 	"github.com/purser-csi/purser/internal/roles/livenessprobe"
 	"github.com/purser-csi/purser/internal/roles/node"
 	"github.com/purser-csi/purser/internal/roles/plane"
@@ -140,6 +141,7 @@ role is the first argument, or the name of the program.`,
 		registrar.Command(p),
 		livenessprobe.Command(p),
 		datasource.Command(p),
+		healthmonitor.Command(p),
 		node.Command(p),
 	)
 	root.AddCommand(up.PauseCommand())

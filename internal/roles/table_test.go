@@ -11,6 +11,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/attacher"
 	"github.com/purser-csi/purser/internal/roles/controllers"
 	"github.com/purser-csi/purser/internal/roles/datasource"
+	"github.com/purser-csi/purser/internal/roles/healthmonitor"
 	"github.com/purser-csi/purser/internal/roles/node"
 	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/roles/provisioner"
@@ -25,6 +26,7 @@ func tabled() []sidecar.Role {
 	return []sidecar.Role{
 		controllers.New().Role(), provisioner.New().Role(), attacher.New().Role(), resizer.New().Role(),
 		snapshotter.New().Role(), snapshotter.NewController().Role(), node.New().Role(), datasource.New().Role(),
+		healthmonitor.New().Role(),
 	}
 }
 
@@ -233,6 +235,7 @@ var aboutRole = map[string]string{
 	"csi-provisioner": upstreams + ", and two rules more: about\n" +
 		"# VolumeAttributesClasses, and the watch of snapshots and their contents. Without the watch a restore reads them live.",
 	"csi-attacher": upstreams + ".", "csi-resizer": upstreams + ".", "csi-snapshotter": upstreams + ".", "snapshot-controller": upstreams + ".",
+	healthmonitor.Name:             "\n# It is the role of upstream's program for CSI 1.13, less the rules about nodes and pods that older ones need.",
 	"volume-data-source-validator": "\n# It is the role that upstream's program ships with, and the rule about leases, which upstream's lacks.",
 	"node": "\n# A kubelet reads the claims and volumes of its pods one by one, with the permissions of the Node authorizer; the agent\n" +
 		"# watches them, so it needs its own role, and reads those of all nodes. For volumes that name a secret for the node it\n" +

@@ -69,6 +69,7 @@ var Upstream = []Metric{
 	metricCapacityGoal, metricCapacityCurrent, metricCapacityObsolete,
 	metricSnapshotOperation, metricSnapshotInFlight,
 	MetricDataSources,
+	MetricHealthProbes, MetricHealthDuration, MetricHealthStatus, MetricHealthDropped, MetricHealthUnknown,
 }
 
 // MetricSlowPath is registered by the libraries that upstream uses, but not by those that Purser
@@ -114,6 +115,7 @@ func Ours() []Metric {
 		MetricServed,
 		MetricServing,
 		MetricRegistered,
+		MetricVolumeHealth,
 		MetricPoolSize, MetricPoolFree, MetricPoolFreeInodes,
 		MetricPoolReserve, MetricPoolPromised, MetricPoolPromisable,
 		MetricVolumeAllocated,

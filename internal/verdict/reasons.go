@@ -389,6 +389,7 @@ const (
 	NodePluginKeptAway    Reason = "NodePluginKeptAway"
 	NodePluginAbsent      Reason = "NodePluginAbsent"
 	ServerUnreachable     Reason = "ServerUnreachable"
+	StorageUnhealthy      Reason = "StorageUnhealthy"
 
 	PermissionChangeUnderWay Reason = "PermissionChangeUnderWay"
 	ContainerCrashes         Reason = "ContainerCrashes"
@@ -399,4 +400,16 @@ const (
 const (
 	RegistrationRefused  Reason = "RegistrationRefused"
 	RegistrationAccepted Reason = "RegistrationAccepted"
+)
+
+// Reasons about the health that a driver reports for its volumes.
+const (
+	VolumeHealthNotChecked    Reason = "VolumeHealthNotChecked"
+	VolumeHealthCheckAwaited  Reason = "VolumeHealthCheckAwaited"
+	VolumeHealthCheckFailed   Reason = "VolumeHealthCheckFailed"
+	VolumeHealthy             Reason = "VolumeHealthy"
+	VolumeHealthAbnormal      Reason = "VolumeHealthAbnormal"
+	VolumeHealthFlapping      Reason = "VolumeHealthFlapping"
+	VolumeHealthRecovered     Reason = "VolumeHealthRecovered"
+	VolumeHealthStatusUnknown Reason = "VolumeHealthStatusUnknown"
 )

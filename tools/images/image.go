@@ -20,7 +20,8 @@ import (
 // names are the images. Each but the last is called like the sidecar whose place it takes.
 var names = []string{
 	"csi-provisioner", "csi-attacher", "csi-resizer", "csi-snapshotter", "snapshot-controller",
-	"volume-data-source-validator", "csi-node-driver-registrar", "livenessprobe", "purser",
+	"volume-data-source-validator", "csi-external-health-monitor-controller", "csi-node-driver-registrar",
+	"livenessprobe", "purser",
 }
 
 // ofNodes are the images that run as root, as upstream's: the folder of the kubelet and the socket of a

@@ -12,8 +12,16 @@ import (
 	"github.com/purser-csi/purser/internal/roles/process"
 )
 
+// HealthMonitor is the component of csi-external-health-monitor-controller, as KEP-4958 names it (OC-1).
+const HealthMonitor = "health-monitor"
+
 // componentOf returns the name of a role in /healthz/NAME and in --without.
-func componentOf(role string) string { return strings.TrimPrefix(role, "csi-") }
+func componentOf(role string) string {
+	if role == "csi-external-health-monitor-controller" {
+		return HealthMonitor
+	}
+	return strings.TrimPrefix(role, "csi-")
+}
 
 // ready returns nil when the parts that all controllers of the process share work.
 func (s *Sidecar) ready(ctx context.Context) error { return s.http.CheckSome(ctx, "driver", "cache") }

@@ -8,6 +8,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/livenessprobe"
 	"github.com/purser-csi/purser/internal/roles/registrar"
+	"github.com/purser-csi/purser/internal/roles/sidecar"
 )
 
 // The components, as --without and --controllers spell them.
@@ -16,15 +17,18 @@ const (
 	compAttacher    = "attacher"
 	compResizer     = "resizer"
 	compSnapshotter = "snapshotter"
+	compHealth      = sidecar.HealthMonitor
 	compRegistrar   = registrar.Name
 	compLiveness    = livenessprobe.Name
 )
 
 // names are all components.
-var names = []string{compProvisioner, compAttacher, compResizer, compSnapshotter, compRegistrar, compLiveness}
+var names = []string{
+	compProvisioner, compAttacher, compResizer, compSnapshotter, compHealth, compRegistrar, compLiveness,
+}
 
 // withControllers are the components that have controllers: they share the manager.
-var withControllers = []string{compProvisioner, compAttacher, compResizer, compSnapshotter}
+var withControllers = []string{compProvisioner, compAttacher, compResizer, compSnapshotter, compHealth}
 
 // running returns the components that run, in the order of names.
 func (s *Sidecars) running() []string {
@@ -71,9 +75,9 @@ func (s *Sidecars) validateComponents() error {
 		cli.Need(len(s.running()) > 0, "--without: nothing is left to run"),
 		cli.Need(!per || s.Node,
 			"--node-deployment: give --node, for the half of the sidecars that runs on each node"),
-		cli.Need(!per || !s.runs(compAttacher) && !s.runs(compResizer),
-			"--node-deployment: the attacher and the resizer work for the whole cluster; leave them out of "+
-				"--controllers"),
+		cli.Need(!per || !s.runs(compAttacher) && !s.runs(compResizer) && !s.runs(compHealth),
+			"--node-deployment: the attacher, the resizer and the health monitor work for the whole cluster; leave "+
+				"them out of --controllers"),
 		cli.Need(!s.runs(compRegistrar) || s.Registrar.Endpoint != "",
 			"--kubelet-registration-path: missing; give the path of the driver's socket as the kubelet sees it, or "+
 				"--without=%s", compRegistrar),

@@ -43,6 +43,7 @@ func (s *Sidecars) AddFlags(f *pflag.FlagSet) {
 	cli.AddOthers(f, s.Attacher.AddFlags)
 	cli.AddOthers(f, s.Resizer.AddFlags, "workers")
 	cli.AddOthers(f, s.Snapshotter.AddFlags)
+	cli.AddOthers(f, s.Health.AddFlags)
 	cli.AddOthers(f, s.Liveness.AddFlags)
 	cli.AddOthers(f, s.Registrar.AddFlags, "timeout", healthPort)
 	s.addOverrides(f)
@@ -57,7 +58,7 @@ func (s *Sidecars) addOverrides(f *pflag.FlagSet) {
 		s.Resizer.AddFlags)
 	roles := map[string]cli.FlaggedRole{
 		compProvisioner: s.Provisioner, compAttacher: s.Attacher, compResizer: s.Resizer,
-		compSnapshotter: s.Snapshotter, compRegistrar: s.Registrar, compLiveness: s.Liveness,
+		compSnapshotter: s.Snapshotter, compHealth: s.Health, compRegistrar: s.Registrar, compLiveness: s.Liveness,
 	}
 	for _, name := range names {
 		leftOut := ofProcess

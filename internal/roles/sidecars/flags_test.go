@@ -15,6 +15,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/roles/attacher"
 	"github.com/purser-csi/purser/internal/roles/cli"
+	"github.com/purser-csi/purser/internal/roles/healthmonitor"
 	"github.com/purser-csi/purser/internal/roles/resizer"
 	"github.com/purser-csi/purser/internal/roles/snapshotter"
 )
@@ -26,7 +27,7 @@ func TestFlagsAndGatesOfTheRoles(t *testing.T) {
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	s.AddFlags(f)
 	gates := func(g *cli.Gates) []featuregate.Feature { return slices.Sorted(maps.Keys(g.GetAll())) }
-	a, r, n := attacher.New(), resizer.New(), snapshotter.New()
+	a, r, n, h := attacher.New(), resizer.New(), snapshotter.New(), healthmonitor.New()
 	for _, role := range []struct {
 		name      string
 		add       func(*pflag.FlagSet)
@@ -35,6 +36,7 @@ func TestFlagsAndGatesOfTheRoles(t *testing.T) {
 		{"attacher", a.AddFlags, a.Gates, s.Attacher.Gates},
 		{"resizer", r.AddFlags, r.Gates, s.Resizer.Gates},
 		{"snapshotter", n.AddFlags, n.Gates, s.Snapshotter.Gates},
+		{"external-health-monitor-controller", h.AddFlags, h.Gates, s.Health.Gates},
 	} {
 		own := pflag.NewFlagSet("", pflag.ContinueOnError)
 		role.add(own)
@@ -120,10 +122,13 @@ func TestComponents(t *testing.T) {
 	t.Setenv("NODE_NAME", "node")
 	const path = " --kubelet-registration-path=/csi.sock"
 	for _, tc := range []struct{ args, want, problem string }{
-		{"", "provisioner attacher resizer snapshotter livenessprobe", ""},
-		{"--without=snapshotter,livenessprobe", "provisioner attacher resizer", ""},
-		{"--without=provisioner", "attacher resizer snapshotter livenessprobe", ""},
-		{"--without=provisioner --without=attacher,resizer,snapshotter", "livenessprobe", ""},
+		{"", "provisioner attacher resizer snapshotter health-monitor livenessprobe", ""},
+		{"--without=snapshotter,livenessprobe", "provisioner attacher resizer health-monitor", ""},
+		{"--without=provisioner", "attacher resizer snapshotter health-monitor livenessprobe", ""},
+		{"--without=provisioner --without=attacher,resizer,snapshotter", "health-monitor livenessprobe", ""},
+		{"--without=health-monitor,livenessprobe", "provisioner attacher resizer snapshotter", ""},
+		{"--controllers=health-monitor", "health-monitor", ""},
+		{"--node --node-deployment --controllers=health-monitor", "health-monitor", "work for the whole cluster"},
 		{"--node" + path, "node-driver-registrar livenessprobe", ""},
 		{"--node --node-deployment" + path, "provisioner snapshotter node-driver-registrar livenessprobe", ""},
 		{"--node --node-deployment --without=snapshotter" + path, "provisioner node-driver-registrar livenessprobe", ""},
@@ -133,9 +138,9 @@ func TestComponents(t *testing.T) {
 		{"--controllers=attacher, resizer", "attacher resizer", ""},
 		{"--controllers=attacher --without=attacher", "", "nothing is left"},
 		{"--controllers=Attacher,other", "", "unknown controllers: Attacher, other"},
-		{"--without=registrar", "provisioner attacher resizer snapshotter livenessprobe", "unknown controllers: registrar"},
+		{"--without=registrar", "provisioner attacher resizer snapshotter health-monitor livenessprobe", "unknown controllers: registrar"},
 		{"--node", "node-driver-registrar livenessprobe", "--kubelet-registration-path: missing"},
-		{"--node-deployment", "provisioner attacher resizer snapshotter livenessprobe", "give --node"},
+		{"--node-deployment", "provisioner attacher resizer snapshotter health-monitor livenessprobe", "give --node"},
 		{"--node --node-deployment --controllers=attacher", "attacher", "work for the whole cluster"},
 	} {
 		s := New()

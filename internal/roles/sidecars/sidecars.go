@@ -9,6 +9,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/roles/attacher"
 	"github.com/purser-csi/purser/internal/roles/cli"
+	"github.com/purser-csi/purser/internal/roles/healthmonitor"
 	"github.com/purser-csi/purser/internal/roles/livenessprobe"
 	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/roles/provisioner"
@@ -24,6 +25,7 @@ type Sidecars struct {
 	Attacher    *attacher.Attacher
 	Resizer     *resizer.Resizer
 	Snapshotter *snapshotter.Snapshotter
+	Health      *healthmonitor.Monitor
 	Registrar   *registrar.Role
 	Liveness    *livenessprobe.Role
 	Node        bool     // --node
@@ -38,11 +40,12 @@ type Sidecars struct {
 func New() *Sidecars {
 	s := &Sidecars{
 		Provisioner: provisioner.New(), Attacher: attacher.New(), Resizer: resizer.New(),
-		Snapshotter: snapshotter.New(), Registrar: registrar.New(), Liveness: livenessprobe.New(),
+		Snapshotter: snapshotter.New(), Health: healthmonitor.New(),
+		Registrar: registrar.New(), Liveness: livenessprobe.New(),
 		given: func(string) bool { return false },
 	}
-	s.Gates.Include(s.Attacher.Gates, s.Resizer.Gates, s.Snapshotter.Gates)
-	s.Registrar.Notices, s.Liveness.Notices = s.Notices, s.Notices
+	s.Gates.Include(s.Attacher.Gates, s.Resizer.Gates, s.Snapshotter.Gates, s.Health.Gates)
+	s.Registrar.Notices, s.Liveness.Notices, s.Health.Notices = s.Notices, s.Notices, s.Notices
 	return s
 }
 
@@ -58,8 +61,8 @@ cache, one HTTP server, and one lease, which is that of csi-provisioner. No
 other sidecar of these kinds may run for the driver.
 
 Beside the controller of the driver these are csi-provisioner, csi-attacher,
-csi-resizer, csi-snapshotter and livenessprobe. With --node, for the driver on
-each node, these are node-driver-registrar and livenessprobe, and with
+csi-resizer, csi-snapshotter, csi-external-health-monitor-controller and
+livenessprobe. With --node, for the driver on each node, these are node-driver-registrar and livenessprobe, and with
 --node-deployment csi-provisioner and csi-snapshotter of the node too.
 
 Sidecars for capabilities that the driver lacks are not started. The
@@ -80,7 +83,7 @@ runs (deploy/optional/sidecars.yaml).`,
 func (s *Sidecars) Validate() error {
 	errs := []error{
 		s.overrides.Apply(), s.validateComponents(), s.Provisioner.Validate(), s.Resizer.ValidateExpansion(),
-		s.Liveness.ValidateOwn(),
+		s.Liveness.ValidateOwn(), s.Health.ValidateOwn(),
 	}
 	if s.runs(compRegistrar) {
 		errs = append(errs, s.Registrar.ValidateOwn())
@@ -120,5 +123,6 @@ func (s *Sidecars) Run(ctx context.Context) error {
 func (s *Sidecars) hosted() map[string]*sidecar.Common {
 	return map[string]*sidecar.Common{
 		compAttacher: &s.Attacher.Common, compResizer: &s.Resizer.Common, compSnapshotter: &s.Snapshotter.Common,
+		compHealth: &s.Health.Common,
 	}
 }
