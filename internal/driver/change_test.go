@@ -248,10 +248,10 @@ func TestModify(t *testing.T) {
 // 3.1 ControllerGetVolume, ControllerGetVolumeHealth, ControllerListVolumeHealth.
 func TestGetVolumeAndHealth(t *testing.T) {
 	r, s, _ := onShelf(t, settings{})
-	for _, name := range []string{"a", "b", "c"} {
+	for _, name := range []string{"a", "b", "c", "d"} {
 		r.create(t, name)
 	}
-	s.problems[backend.IDOf("a")], s.problems[backend.IDOf("c")] = "a block is bad", "unreadable"
+	s.problems[backend.IDOf("a")], s.problems[backend.IDOf("c")], s.problems[backend.IDOf("d")] = "a block is bad", "unreadable", "gone"
 	for id, code := range map[string]codes.Code{"": codes.InvalidArgument, "missing": codes.NotFound, "a": codes.OK} {
 		got, err := r.ControllerGetVolume(t.Context(), &csi.ControllerGetVolumeRequest{VolumeId: id})
 		wantCode(t, err, code)
@@ -269,9 +269,13 @@ func TestGetVolumeAndHealth(t *testing.T) {
 	health, err := r.ControllerListVolumeHealth(t.Context(), &csi.ControllerListVolumeHealthRequest{})
 	wantCode(t, err, codes.OK)
 	entries := health.GetEntries()
-	if len(entries) != 2 || entries[0].GetHealthStatuses()[0].GetStatus() != csi.VolumeHealthErrorType_DEGRADED ||
-		entries[1].GetHealthStatuses()[0].GetStatus() != csi.VolumeHealthErrorType_INACCESSIBLE {
-		t.Errorf("entries: %v", entries)
+	var got []string
+	for _, entry := range entries {
+		one := entry.GetHealthStatuses()[0]
+		got = append(got, one.GetStatus().String()+" "+one.GetReason())
+	}
+	if want := []string{"DEGRADED Bad", "INACCESSIBLE Damaged", "INACCESSIBLE Bad"}; !slices.Equal(got, want) {
+		t.Errorf("entries: %v, want %v", got, want)
 	}
 }
 

@@ -225,6 +225,7 @@ func (p *fullPool) fillInUse(reserved bool) {
 	p.want(codes.OK, "stage", p.stage())
 	p.want(codes.OK, "publish", p.publishAt("pod"))
 	if p.loops {
+		p.wantHealth("")
 		_, err := p.CreateSnapshot(p.t.Context(), &csi.CreateSnapshotRequest{Name: "snap", SourceVolumeId: "vol"})
 		p.want(codes.OK, "snapshot", err)
 	}
@@ -253,6 +254,7 @@ func (p *fullPool) refusals(reserved bool) {
 	p.t.Helper()
 	p.want(codes.ResourceExhausted, "create", p.create("third"))
 	if p.loops {
+		p.wantHealth("PoolFull")
 		_, err := p.ControllerExpandVolume(p.t.Context(), &csi.ControllerExpandVolumeRequest{
 			VolumeId: "vol", CapacityRange: &csi.CapacityRange{RequiredBytes: 32 << 20},
 		})
@@ -268,6 +270,21 @@ func (p *fullPool) refusals(reserved bool) {
 	p.want(codes.OK, "publish", p.publishAt("second"))
 	p.unpublish(p.t, "vol", "second")
 	p.occupy(true)
+}
+
+// wantHealth checks the reason in the health of the volume, which works in part; none for a healthy one.
+func (p *fullPool) wantHealth(reason string) {
+	p.t.Helper()
+	got, err := p.ControllerGetVolumeHealth(p.t.Context(), &csi.ControllerGetVolumeHealthRequest{VolumeId: "vol"})
+	wantCode(p.t, err, codes.OK)
+	problems := got.GetVolumeHealth().GetHealthStatuses()
+	if len(problems) == 0 && reason == "" {
+		return
+	}
+	if len(problems) != 1 || problems[0].GetReason() != reason ||
+		problems[0].GetStatus() != csi.VolumeHealthErrorType_DEGRADED {
+		p.t.Errorf("health %v, want the reason %q", problems, reason)
+	}
 }
 
 func (p *fullPool) leaving() {

@@ -81,8 +81,10 @@ func healthOf(ctx context.Context, reader backend.HealthReader, id backend.ID) (
 		health.HealthStatuses = ailment(csi.VolumeHealthErrorType_INACCESSIBLE, "Damaged", err.Error())
 	case err != nil:
 		return nil, err
-	case problem != "":
-		health.HealthStatuses = ailment(csi.VolumeHealthErrorType_DEGRADED, "Unhealthy", problem)
+	case problem.Unusable:
+		health.HealthStatuses = ailment(csi.VolumeHealthErrorType_INACCESSIBLE, problem.Reason, problem.Message)
+	case problem.Reason != "":
+		health.HealthStatuses = ailment(csi.VolumeHealthErrorType_DEGRADED, problem.Reason, problem.Message)
 	}
 	return health, nil
 }

@@ -194,16 +194,20 @@ func (s *shelf) Modify(_ context.Context, id backend.ID, mutable map[string]stri
 	return s.enter("Modify")
 }
 
-func (s *shelf) Health(_ context.Context, id backend.ID) (string, error) {
+func (s *shelf) Health(_ context.Context, id backend.ID) (backend.Problem, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, found := s.volumes[id]; !found {
-		return "", backend.NoSuchVolume(id.String())
+		return backend.Problem{}, backend.NoSuchVolume(id.String())
 	}
 	if s.problems[id] == "unreadable" {
-		return "", fault.Internal.Errorf("volume %q is damaged", id)
+		return backend.Problem{}, fault.Internal.Errorf("volume %q is damaged", id)
 	}
-	return s.problems[id], nil
+	problem := backend.Problem{Message: s.problems[id], Unusable: s.problems[id] == "gone"}
+	if problem.Message != "" {
+		problem.Reason = "Bad"
+	}
+	return problem, nil
 }
 
 func (s *shelf) CreateSnapshot(_ context.Context, r backend.SnapshotRequest) (backend.Snapshot, error) {

@@ -85,6 +85,14 @@ type Modifier interface {
 // HealthReader is a backend that notices when a volume is damaged:
 // GET_VOLUME_HEALTH.
 type HealthReader interface {
-	// Health returns the problem of a volume; "" for a healthy volume.
-	Health(ctx context.Context, id ID) (problem string, err error)
+	// Health returns the problem of a volume; the zero value for a healthy volume.
+	Health(ctx context.Context, id ID) (Problem, error)
+}
+
+// Problem is what is wrong with a volume.
+type Problem struct {
+	Reason  string // CamelCase; programs read it
+	Message string
+	// Unusable says that no pod can read the volume; else it works in part.
+	Unusable bool
 }

@@ -68,8 +68,8 @@ func TestReadOnlyCallsKeepNoDeviceOpen(t *testing.T) {
 	if got, err := r.Staged(t.Context(), v.ID, path, backend.Block); err != nil || got != device {
 		t.Errorf("Staged = %s, %v, want %s", got, err, device)
 	}
-	if problem, err := r.Health(t.Context(), v.ID); err != nil || problem != "" {
-		t.Errorf("Health = %q, %v", problem, err)
+	if problem, err := r.Health(t.Context(), v.ID); err != nil || problem.Reason != "" {
+		t.Errorf("Health = %+v, %v", problem, err)
 	}
 	if r.held(v.ID) != nil {
 		t.Error("a question holds the device")

@@ -191,8 +191,8 @@ func TestDamageStaysWithOneVolume(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			hurt, sound := r.create(request("hurt", blockAccess, mebi)), r.create(request("sound", blockAccess, mebi))
-			if problem, err := r.Health(t.Context(), hurt.ID); err != nil || problem != "" {
-				t.Errorf("Health before = %q, %v", problem, err)
+			if problem, err := r.Health(t.Context(), hurt.ID); err != nil || problem.Reason != "" {
+				t.Errorf("Health before = %+v, %v", problem, err)
 			}
 			if err := damage(r, hurt.ID); err != nil {
 				t.Fatal(err)
@@ -201,11 +201,11 @@ func TestDamageStaysWithOneVolume(t *testing.T) {
 			if _, err := r.Get(t.Context(), hurt.ID); !fault.Internal.Is(err) || !strings.Contains(err.Error(), `volume "hurt" is damaged`) {
 				t.Errorf("Get: %v, want it to be damaged", err)
 			}
-			if problem, err := r.Health(t.Context(), hurt.ID); err != nil || problem == "" {
-				t.Errorf("Health = %q, %v, want a problem", problem, err)
+			if problem, err := r.Health(t.Context(), hurt.ID); err != nil || problem.Reason == "" {
+				t.Errorf("Health = %+v, %v, want a problem", problem, err)
 			}
-			if problem, err := r.Health(t.Context(), sound.ID); err != nil || problem != "" {
-				t.Errorf("Health of the other = %q, %v", problem, err)
+			if problem, err := r.Health(t.Context(), sound.ID); err != nil || problem.Reason != "" {
+				t.Errorf("Health of the other = %+v, %v", problem, err)
 			}
 			r.stage(sound.ID, blockAccess)
 			if err := r.Stage(t.Context(), r.staging(hurt.ID, blockAccess)); err == nil {
@@ -224,15 +224,15 @@ func TestHealthOfWhatWasTakenAway(t *testing.T) {
 	if err := unix.Unmount(at, 0); err != nil {
 		t.Fatal(err)
 	}
-	if problem, err := r.Health(t.Context(), v.ID); err != nil || !strings.Contains(problem, "not mounted") {
-		t.Errorf("Health = %q, %v", problem, err)
+	if problem, err := r.Health(t.Context(), v.ID); err != nil || !strings.Contains(problem.Message, "not mounted") {
+		t.Errorf("Health = %+v, %v", problem, err)
 	}
 	if _, err := r.Staged(t.Context(), v.ID, at, backend.Mount); !fault.Unready.Is(err) {
 		t.Errorf("Staged: %v, want unready", err)
 	}
 	r.stage(v.ID, c) // repairs
-	if problem, err := r.Health(t.Context(), v.ID); err != nil || problem != "" {
-		t.Errorf("Health = %q, %v", problem, err)
+	if problem, err := r.Health(t.Context(), v.ID); err != nil || problem.Reason != "" {
+		t.Errorf("Health = %+v, %v", problem, err)
 	}
 	if _, err := r.Health(t.Context(), backend.IDOf("missing")); !fault.NotFound.Is(err) {
 		t.Errorf("a missing volume: %v", err)

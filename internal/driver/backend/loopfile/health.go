@@ -17,67 +17,92 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Health implements backend.HealthReader.
-func (b *Backend) Health(_ context.Context, id backend.ID) (string, error) {
+// Health implements backend.HealthReader. It reports the worst problem.
+func (b *Backend) Health(_ context.Context, id backend.ID) (backend.Problem, error) {
 	if !exists(b.volumeDir(id)) {
-		return "", backend.NoSuchVolume(id.String())
+		return backend.Problem{}, backend.NoSuchVolume(id.String())
 	}
 	m, err := b.readVolume(id)
+	var s settings
 	if err == nil {
-		_, err = m.settings()
+		s, err = m.settings()
 	}
 	if err != nil {
-		return err.Error(), nil
+		return unusable("RecordDamaged", err.Error()), nil
 	}
 	if _, err := image.Measure(b.imageOf(id)); err != nil {
-		return fmt.Sprintf("the image is missing or damaged: %s", err), nil
+		return unusable("ImageMissing", fmt.Sprintf("the image is missing or damaged: %s", err)), nil
 	}
 	r, err := b.readRecord(id)
 	if err != nil {
-		return err.Error(), nil
+		return unusable("RecordDamaged", err.Error()), nil
 	}
-	if r == nil {
-		return "", nil
+	if r != nil {
+		if problem, err := b.problemOfStaged(id, *r); err != nil || problem.Reason != "" {
+			return problem, err
+		}
 	}
-	device, err := b.devicePath(id)
-	if err != nil {
-		return "", classify("look at volume "+id.String(), err)
+	if !s.thick && b.reserve.IsLow() {
+		return degraded("PoolFull", "the pool is full, so writes that need more of it fail; delete volumes or "+
+			"snapshots, or enlarge the disk"), nil
 	}
-	if device == "" {
-		return fmt.Sprintf("it is staged at %s, but its loop device was taken away; restart its pods", r.Path), nil
-	}
-	if r.Access == backend.Block {
-		return "", nil
-	}
-	return problemOf(device, *r)
+	return backend.Problem{}, nil
 }
 
-// problemOf returns the problem of a mounted volume.
-func problemOf(device string, r record) (string, error) {
+func unusable(reason, message string) backend.Problem {
+	return backend.Problem{Reason: reason, Message: message, Unusable: true}
+}
+
+func degraded(reason, message string) backend.Problem {
+	return backend.Problem{Reason: reason, Message: message}
+}
+
+// problemOfStaged returns the problem of a volume that is staged on this node.
+func (b *Backend) problemOfStaged(id backend.ID, r record) (backend.Problem, error) {
+	device, err := b.devicePath(id)
+	if err != nil {
+		return backend.Problem{}, classify("look at volume "+id.String(), err)
+	}
+	if device == "" {
+		return unusable("DeviceGone", fmt.Sprintf(
+			"it is staged at %s, but its loop device was taken away; restart its pods", r.Path,
+		)), nil
+	}
+	if r.Access == backend.Block {
+		return backend.Problem{}, nil
+	}
+	return problemOfMounted(device, r), nil
+}
+
+// problemOfMounted returns the problem of a mounted volume.
+func problemOfMounted(device string, r record) backend.Problem {
 	mounts, err := mountsAt(r.Path)
 	if err != nil || len(mounts) == 0 {
-		return fmt.Sprintf("it is staged at %s, but not mounted there any more; restart its pods", r.Path), nil
+		return unusable("NotMounted", fmt.Sprintf(
+			"it is staged at %s, but not mounted there any more; restart its pods", r.Path,
+		))
 	}
 	if r.Filesystem == filesystem.Ext4 {
 		count, err := os.ReadFile(filepath.Join("/sys/fs/ext4", filepath.Base(device), "errors_count"))
 		if found := strings.TrimSpace(string(count)); err == nil && found != "0" {
-			return fmt.Sprintf(
+			return degraded("FilesystemErrors", fmt.Sprintf(
 				"the kernel found %s errors in its filesystem; it is checked when it is staged the next time, so "+
 					"restart its pods",
 				found,
-			), nil
+			))
 		}
 	}
 	// For a pod that wants read-only, the mount is read-only. A read-only
 	// filesystem with a writable mount was made so by the kernel.
 	if m := mounts[0]; has(m.VFSOptions, "ro") && !has(m.Options, "ro") {
-		return "the kernel made its filesystem read-only after an error; its log says why. Restart its pods", nil
+		return degraded("FilesystemReadOnly",
+			"the kernel made its filesystem read-only after an error; its log says why. Restart its pods")
 	}
 	var stat unix.Statfs_t
 	if err := unix.Statfs(r.Path, &stat); err != nil {
-		return fmt.Sprintf("its filesystem does not answer: %s; restart its pods", err), nil
+		return unusable("FilesystemFails", fmt.Sprintf("its filesystem does not answer: %s; restart its pods", err))
 	}
-	return "", nil
+	return backend.Problem{}
 }
 
 func mountsAt(path string) ([]*mountinfo.Info, error) {

@@ -20,8 +20,8 @@ func TestHealthOfWhatBecameReadOnly(t *testing.T) {
 		at := r.stage(v.ID, c)
 		wantHealth := func(what string) {
 			r.Helper()
-			if problem, err := r.Health(r.Context(), v.ID); err != nil || (problem == "") != (what == "") || !strings.Contains(problem, what) {
-				r.Errorf("Health = %q, %v, want %q", problem, err, what)
+			if problem, err := r.Health(r.Context(), v.ID); err != nil || (problem.Reason == "") != (what == "") || !strings.Contains(problem.Message, what) {
+				r.Errorf("Health = %+v, %v, want %q", problem, err, what)
 			}
 		}
 		wantHealth("")

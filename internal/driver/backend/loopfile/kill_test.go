@@ -159,8 +159,8 @@ func wantWhole(r *rig, did map[string]bool) {
 		if did["write"] {
 			wantContent(r.TB, at, "file", some)
 		}
-		if problem, err := r.Health(r.Context(), id); err != nil || problem != "" {
-			r.Errorf("Health of %s = %q, %v", id, problem, err)
+		if problem, err := r.Health(r.Context(), id); err != nil || problem.Reason != "" {
+			r.Errorf("Health of %s = %+v, %v", id, problem, err)
 		}
 		r.unstage(id)
 		r.remove(id)
