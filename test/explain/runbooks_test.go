@@ -162,7 +162,7 @@ var withoutExample = []verdict.Reason{
 	verdict.ProvisioningHeldUp, verdict.ReclaimPolicyUnknown, verdict.RegistrationRefused,
 	verdict.ResizeNeedsOffline, verdict.SecretUnfit, verdict.SnapshotGroupAlive,
 	verdict.SnapshotRestoring, verdict.SourceForbidden, verdict.SourceNotReady, verdict.VolumeAbandoned,
-	verdict.VolumeConflict, verdict.VolumeNotRecycled, verdict.VolumeRejected, verdict.VolumeSecretUnreadable,
+	verdict.VolumeConflict, verdict.VolumeHealthFlapping, verdict.VolumeHealthStatusUnknown, verdict.VolumeNotRecycled, verdict.VolumeRejected, verdict.VolumeSecretUnreadable,
 }
 
 // Each reason with a Warning is in a situation, and so has a runbook or an answer for the user who acts on

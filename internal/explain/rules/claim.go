@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,7 +29,9 @@ func (c *Cluster) explainClaim(claim *corev1.PersistentVolumeClaim) Report {
 		report.Findings = c.claimDeletion(claim)
 		report.Summary = "the claim is being deleted"
 	case claim.Status.Phase == corev1.ClaimBound:
-		report.Findings = append(c.boundClaim(claim), append(c.claimExpansion(claim), c.claimModification(claim)...)...)
+		report.Findings = slices.Concat(
+			c.boundClaim(claim), c.claimExpansion(claim), c.claimModification(claim), c.claimHealth(claim),
+		)
 		report.Summary = fmt.Sprintf("the claim is bound to volume %s, %s", claim.Spec.VolumeName, capacityOf(claim))
 		report.Next = c.afterBound(claim)
 	default:

@@ -115,7 +115,7 @@ func (c *Cluster) Stuck(namespace string) []Report {
 func (c *Cluster) claimReports() (all []Report) {
 	for _, claim := range c.Claims {
 		if claim.DeletionTimestamp != nil || claim.Status.Phase != corev1.ClaimBound || wantsChange(claim) ||
-			!c.holdsItsVolume(claim) {
+			!c.holdsItsVolume(claim) || len(c.claimHealth(claim)) > 0 {
 			all = append(all, c.explainClaim(claim))
 		}
 	}
@@ -142,7 +142,7 @@ func (c *Cluster) clusterReports() (all []Report) {
 		all = append(all, c.explainAttachment(va))
 	}
 	for _, node := range c.Nodes {
-		if !isReady(node) {
+		if !isReady(node) || len(c.storageHealth(node.Name)) > 0 {
 			all = append(all, c.explainNode(node))
 		}
 	}

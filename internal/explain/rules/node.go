@@ -45,6 +45,7 @@ func (c *Cluster) explainNode(node *corev1.Node) Report {
 			}
 		}
 	}
+	report.Findings = append(report.Findings, c.storageHealth(node.Name)...)
 	for _, va := range c.Attachments {
 		if va.Spec.NodeName == node.Name && (va.DeletionTimestamp != nil || !va.Status.Attached) {
 			found := c.attachment(va, base)

@@ -62,6 +62,9 @@ func (c *Cluster) explainPod(pod *corev1.Pod) Report {
 	if len(report.Findings) == 0 && !isFinished(pod) && pod.DeletionTimestamp == nil {
 		report.Findings = c.podContainers(pod)
 	}
+	if len(report.Findings) == 0 && isStarted(pod) && !isFinished(pod) && pod.DeletionTimestamp == nil {
+		report.Findings = c.podVolumesHealth(pod)
+	}
 	if len(report.Findings) == 0 && report.Next == "" && publishedOnly(pod) {
 		report.Next = "its volumes are published by purser node, which runs no containers, so the pod stays Pending; " +
 			"a kubelet would run them, such as that of `purser up --kubelet`"

@@ -37,6 +37,12 @@ func (c *Cluster) explainVolume(pv *corev1.PersistentVolume) Report {
 		report.Findings = c.reclaiming(pv)
 	case pv.Status.Phase == corev1.VolumeBound:
 		report.Findings = c.boundVolume(pv)
+		if claim := c.index.claims[claimOf(pv)]; claim != nil && len(report.Findings) == 0 {
+			for _, f := range c.claimHealth(claim) {
+				f.Object = volumeRef(pv)
+				report.Findings = append(report.Findings, f)
+			}
+		}
 		report.Next = fmt.Sprintf(
 			"it serves claim %s; when that is deleted, the policy %s applies", claimOf(pv), policy,
 		)
