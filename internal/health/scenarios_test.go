@@ -68,7 +68,7 @@ func TestScenarios(t *testing.T) {
 		{"HM-42: a problem, from the second list on", true, gateOn, ".xxx", false, abnormal, "Inaccessible/Gone", 1, 4, 0},
 		{"HM-14: a problem that ends", true, gateOn, ".xx.", false, abnormal + ", " + recovered, "", 2, 4, 1},
 		{"HM-14: an end that lasts makes no second event", true, gateOn, ".x......", false, abnormal + ", " + recovered, "", 2, 8, 1},
-		{"HM-H2: a problem that lasts is told again after half an hour", true, gateOn, "xxxxxxxxxx", false, abnormal + ", " + abnormal, "Inaccessible/Gone", 1, 10, 0},
+		{"HM-H2: a problem that lasts has its event again after half an hour", true, gateOn, "xxxxxxxxxx", false, abnormal + ", " + abnormal, "Inaccessible/Gone", 1, 10, 0},
 		{"HM-44: another problem replaces the first", true, gateOn, "xxl", false, abnormal + ", " + abnormal, "DataLoss/BadBlocks", 2, 3, 0},
 		{"HM-33: two conditions of one status", true, gateOn, "dbb", false, abnormal + ", " + abnormal, "Degraded/PathLost Degraded/Slow", 2, 3, 0},
 		{"HM-15: a list that fails changes nothing", true, gateOn, "xeex", false, abnormal, "Inaccessible/Gone", 1, 4, 0},

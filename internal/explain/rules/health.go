@@ -70,6 +70,9 @@ func podProblems(pod *corev1.Pod) (all []podProblem) {
 
 // podVolumesHealth is about a pod that runs with a volume that has problems.
 func (c *Cluster) podVolumesHealth(pod *corev1.Pod) []Finding {
+	if !isStarted(pod) || isFinished(pod) || pod.DeletionTimestamp != nil {
+		return nil
+	}
 	for _, p := range podProblems(pod) {
 		claim := &corev1.PersistentVolumeClaim{}
 		claim.Namespace, claim.Name = p.volume.claim.Namespace, p.volume.claim.Name

@@ -62,7 +62,7 @@ func (c *Cluster) explainPod(pod *corev1.Pod) Report {
 	if len(report.Findings) == 0 && !isFinished(pod) && pod.DeletionTimestamp == nil {
 		report.Findings = c.podContainers(pod)
 	}
-	if len(report.Findings) == 0 && isStarted(pod) && !isFinished(pod) && pod.DeletionTimestamp == nil {
+	if len(report.Findings) == 0 {
 		report.Findings = c.podVolumesHealth(pod)
 	}
 	if len(report.Findings) == 0 && report.Next == "" && publishedOnly(pod) {

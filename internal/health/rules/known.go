@@ -6,7 +6,7 @@ import (
 )
 
 // Known is what a process knows of the health of one volume. The zero value is that of a volume of which it
-// has heard nothing.
+// has no answer.
 type Known struct {
 	Since   time.Time // when the process began to watch the volume
 	Checked time.Time // the time of the last answer; zero for none
