@@ -101,6 +101,11 @@ func (c *Conn) GroupController() csi.GroupControllerClient {
 // Node returns the client of the node service.
 func (c *Conn) Node() csi.NodeClient { return csi.NewNodeClient(c.grpc) }
 
+// SnapshotMetadata returns a client of the service of snapshot metadata.
+func (c *Conn) SnapshotMetadata() csi.SnapshotMetadataClient {
+	return csi.NewSnapshotMetadataClient(c.grpc)
+}
+
 // Timeout returns the bound of one call.
 func (c *Conn) Timeout() time.Duration { return c.timeout }
 

@@ -26,5 +26,6 @@ func NewScheme() *runtime.Scheme {
 	utilruntime.Must(snapshotv1.AddToScheme(scheme))
 	utilruntime.Must(groupv1.AddToScheme(scheme))
 	addPopulators(scheme)
+	addMetadataServices(scheme)
 	return scheme
 }

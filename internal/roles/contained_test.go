@@ -26,7 +26,7 @@ var containing = []struct {
 }{
 	{"sidecars", []string{
 		"csi-provisioner", "csi-attacher", "csi-resizer", "csi-snapshotter", "snapshot-controller", "node-driver-registrar", "livenessprobe",
-		"csi-external-health-monitor-controller",
+		"csi-external-health-monitor-controller", "csi-snapshot-metadata",
 	}, nil},
 	{"plane", []string{"controllers", "csi-provisioner", "csi-attacher", "csi-resizer"}, map[string]string{
 		"workers": "--worker-threads is in its place",

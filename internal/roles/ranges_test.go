@@ -59,6 +59,8 @@ var accepted = map[string]map[string]string{
 	"node-deployment-max-delay":      {"0": "no delay"},
 	"nodes":                          {"0": oneOfNodes},
 	"volume-stats-agg-period":        {"-1": "as a kubelet, never", "0": "as a kubelet, never"},
+	"port":                           {"0": "CB-3: any free one"},
+	"max-streaming-duration-min":     {"-1": "CB-6: the default", "0": "CB-6: the default"},
 	"v":                              {"0": "the fewest lines", "2147483647": "every line"},
 	"loopfile-max-volumes":           {"2147483647": "as many as the kernel has loop devices for"},
 }
@@ -152,6 +154,7 @@ func checkExtreme(t *testing.T, c *cobra.Command, flag, value string) {
 func withoutComponent(flag string) string {
 	for _, component := range []string{
 		"provisioner-", "attacher-", "resizer-", "snapshotter-", "health-monitor-", "node-driver-registrar-", "livenessprobe-",
+		"snapshot-metadata-",
 	} {
 		if plain, ok := strings.CutPrefix(flag, component); ok {
 			return plain

@@ -25,6 +25,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/registrar"
 	"github.com/purser-csi/purser/internal/roles/resizer"
 	"github.com/purser-csi/purser/internal/roles/sidecars"
+	"github.com/purser-csi/purser/internal/roles/snapshotmetadata"
 	"github.com/purser-csi/purser/internal/roles/snapshotter"
 	"github.com/purser-csi/purser/internal/roles/ui"
 	"github.com/purser-csi/purser/internal/roles/up"
@@ -142,6 +143,7 @@ role is the first argument, or the name of the program.`,
 		livenessprobe.Command(p),
 		datasource.Command(p),
 		healthmonitor.Command(p),
+		snapshotmetadata.Command(p),
 		node.Command(p),
 	)
 	root.AddCommand(up.PauseCommand())

@@ -79,6 +79,9 @@ func TestProgramsOfTheNode(t *testing.T) {
 		{"/livenessprobe", "-probe-timeout=0s", 1},
 		{"/livenessprobe", "--http-endpoint=:1 --health-port=2", 1},
 		{"/livenessprobe", "--no-such-flag", 2},
+		{"/csi-snapshot-metadata", "-tls-cert=/c -tls-key=/k -port=many", 2}, // CB-10
+		{"/csi-snapshot-metadata", "-csi-address=/csi.sock", 1},              // CB-4
+		{"/csi-snapshot-metadata", "--version", 0},                           // CB-8
 		{"purser", "csi-node-driver-registrar -kubelet-registration-path=/csi.sock -mode=kubelet-registration-probe", 0},
 	} {
 		var out bytes.Buffer

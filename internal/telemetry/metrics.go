@@ -70,6 +70,7 @@ var Upstream = []Metric{
 	metricSnapshotOperation, metricSnapshotInFlight,
 	MetricDataSources,
 	MetricHealthProbes, MetricHealthDuration, MetricHealthStatus, MetricHealthDropped, MetricHealthUnknown,
+	metricMetadata,
 }
 
 // MetricSlowPath is registered by the libraries that upstream uses, but not by those that Purser

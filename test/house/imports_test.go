@@ -51,7 +51,7 @@ var pure = []string{"csispec", "names", "objects", "printable", "secretref", "sh
 // features are the rooms of one feature each: its rules, and the effects around them.
 var features = []string{
 	"attachdetach", "attacher", "binder", "capacity", "datasource", "daytwo", "ephemeral", "explain", "health", "journal", "livenessprobe", "protection", "provision",
-	"reclaim", "registrar", "resize", "snapshot", "sources",
+	"reclaim", "registrar", "resize", "snapshot", "snapshotmetadata", "sources",
 }
 
 // room returns the group of packages that a package belongs to.

@@ -19,8 +19,8 @@ type Driver struct {
 	Controller []csi.ControllerServiceCapability_RPC_Type
 }
 
-// Server is a driver that can be served. One with a node service is a csi.NodeServer as well, and one
-// that takes groups a csi.GroupControllerServer.
+// Server is a driver that can be served. One with a node service is a csi.NodeServer as well, one that
+// takes groups a csi.GroupControllerServer, and one that knows changed blocks a csi.SnapshotMetadataServer.
 type Server interface {
 	csi.IdentityServer
 	csi.ControllerServer
@@ -40,6 +40,9 @@ func Serve(ctx context.Context, socket string, d Server, options ...grpc.ServerO
 	}
 	if group, ok := d.(csi.GroupControllerServer); ok {
 		csi.RegisterGroupControllerServer(server, group)
+	}
+	if metadata, ok := d.(csi.SnapshotMetadataServer); ok {
+		csi.RegisterSnapshotMetadataServer(server, metadata)
 	}
 	go func() { _ = server.Serve(listener) }() // ends with the server
 	return server, nil

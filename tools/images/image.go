@@ -21,7 +21,7 @@ import (
 var names = []string{
 	"csi-provisioner", "csi-attacher", "csi-resizer", "csi-snapshotter", "snapshot-controller",
 	"volume-data-source-validator", "csi-external-health-monitor-controller", "csi-node-driver-registrar",
-	"livenessprobe", "purser",
+	"livenessprobe", "csi-snapshot-metadata", "purser",
 }
 
 // ofNodes are the images that run as root, as upstream's: the folder of the kubelet and the socket of a

@@ -25,7 +25,7 @@ func derefOr[T any](value *T, or T) T {
 var sidecars = []string{
 	"csi-provisioner", "csi-attacher", "csi-resizer", "csi-snapshotter", "snapshot-controller", "kube-scheduler",
 	"kube-controller-manager", registrar, "csi-node-driver-registrar", "driver-registrar", "liveness-probe",
-	"livenessprobe", "csi-external-health-monitor-controller",
+	"livenessprobe", "csi-external-health-monitor-controller", "csi-snapshot-metadata",
 	ours,
 }
 

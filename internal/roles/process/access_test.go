@@ -166,7 +166,9 @@ func writePair(t *testing.T, dir, name string) {
 // A renewed certificate is used without a restart, and half a pair is not.
 func TestCertificateIsReadAgain(t *testing.T) {
 	dir, now := t.TempDir(), testclock.NewFakePassiveClock(time.Now())
-	files := &certificateFiles{dir: dir, clock: now, log: logr.Discard()}
+	files := &certificateFiles{
+		chainPath: filepath.Join(dir, "tls.crt"), keyPath: filepath.Join(dir, "tls.key"), clock: now, log: logr.Discard(),
+	}
 	if _, err := files.get(nil); err == nil {
 		t.Error("no error without files")
 	}

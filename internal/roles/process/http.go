@@ -149,6 +149,9 @@ func (s *HTTPServer) SetComponent(name string, health http.Handler) {
 	s.components[name] = health
 }
 
+// SetPath serves one more path, such as an older one of health.
+func (s *HTTPServer) SetPath(path string, handler http.Handler) { s.mux.Handle(path, handler) }
+
 // ComponentCheck returns the health of a component by a check.
 func ComponentCheck(check Check) http.Handler { return livez(check) }
 

@@ -100,9 +100,23 @@ func (s *Secure) certificate(
 		}
 		return func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &own, nil }, nil
 	}
-	files := &certificateFiles{dir: s.CertPath, clock: clock.RealClock{}, log: logr.FromContextOrDiscard(ctx)}
-	if _, err := files.get(nil); err != nil {
+	get, err := FileCertificate(ctx, filepath.Join(s.CertPath, "tls.crt"), filepath.Join(s.CertPath, "tls.key"))
+	if err != nil {
 		return nil, fmt.Errorf("--metrics-cert-path=%s: %w", s.CertPath, err)
+	}
+	return get, nil
+}
+
+// FileCertificate returns a function that returns the certificate of two files for each handshake. The
+// files are read again when they change. It is an error if they are no certificate now.
+func FileCertificate(
+	ctx context.Context, chain, key string,
+) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
+	files := &certificateFiles{
+		chainPath: chain, keyPath: key, clock: clock.RealClock{}, log: logr.FromContextOrDiscard(ctx),
+	}
+	if _, err := files.get(nil); err != nil {
+		return nil, err
 	}
 	return files.get, nil
 }
@@ -115,9 +129,9 @@ const reloadEvery = 10 * time.Second
 // a mounted Secret are replaced at once, and those of other tools one after the other: a pair that
 // does not fit together is logged, and the one before it is used.
 type certificateFiles struct {
-	dir   string
-	clock clock.PassiveClock
-	log   logr.Logger
+	chainPath, keyPath string
+	clock              clock.PassiveClock
+	log                logr.Logger
 
 	mu         sync.Mutex
 	read       time.Time
@@ -138,18 +152,18 @@ func (c *certificateFiles) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		return nil, err
 	}
 	if err != nil {
-		c.log.Error(err, "cannot read the certificate again; using the one before", "folder", c.dir)
+		c.log.Error(err, "cannot read the certificate again; using the one before", "file", c.chainPath)
 	}
 	return c.pair, nil
 }
 
 // load reads the files. Nothing changes if they are as before or no pair.
 func (c *certificateFiles) load() error {
-	chain, err := os.ReadFile(filepath.Join(c.dir, "tls.crt"))
+	chain, err := os.ReadFile(c.chainPath)
 	if err != nil {
 		return err
 	}
-	key, err := os.ReadFile(filepath.Join(c.dir, "tls.key"))
+	key, err := os.ReadFile(c.keyPath)
 	if err != nil {
 		return err
 	}
@@ -158,10 +172,10 @@ func (c *certificateFiles) load() error {
 	}
 	pair, err := tls.X509KeyPair(chain, key)
 	if err != nil {
-		return fmt.Errorf("tls.crt and tls.key: %w", err)
+		return fmt.Errorf("%s and %s: %w", filepath.Base(c.chainPath), filepath.Base(c.keyPath), err)
 	}
 	if c.pair != nil {
-		c.log.Info("the certificate was read again", "folder", c.dir)
+		c.log.Info("the certificate was read again", "file", c.chainPath)
 	}
 	c.chain, c.key, c.pair = chain, key, &pair
 	return nil

@@ -20,11 +20,13 @@ const (
 	compHealth      = sidecar.HealthMonitor
 	compRegistrar   = registrar.Name
 	compLiveness    = livenessprobe.Name
+	compMetadata    = "snapshot-metadata"
 )
 
 // names are all components.
 var names = []string{
 	compProvisioner, compAttacher, compResizer, compSnapshotter, compHealth, compRegistrar, compLiveness,
+	compMetadata,
 }
 
 // withControllers are the components that have controllers: they share the manager.
@@ -44,6 +46,9 @@ func (s *Sidecars) running() []string {
 		on = []string{compRegistrar, compLiveness}
 	default:
 		on = append(slices.Clone(withControllers), compLiveness)
+	}
+	if s.WithMetadata {
+		on = append(on, compMetadata)
 	}
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return !slices.Contains(on, name) || slices.Contains(s.Without, name)
@@ -81,5 +86,7 @@ func (s *Sidecars) validateComponents() error {
 		cli.Need(!s.runs(compRegistrar) || s.Registrar.Endpoint != "",
 			"--kubelet-registration-path: missing; give the path of the driver's socket as the kubelet sees it, or "+
 				"--without=%s", compRegistrar),
+		cli.Need(!s.WithMetadata || !s.Node,
+			"--snapshot-metadata: the service works for the whole cluster; leave it to the half without --node"),
 	)...)
 }

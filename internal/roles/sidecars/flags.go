@@ -35,6 +35,8 @@ func (s *Sidecars) AddFlags(f *pflag.FlagSet) {
 			"prefix of the names of snapshots on the backend")
 		f.BoolVar(&s.Snapshotter.Controller, "snapshot-controller", false,
 			"also run the cluster's snapshot-controller; there must be no other")
+		f.BoolVar(&s.WithMetadata, compMetadata, false,
+			"also run csi-snapshot-metadata, which needs --tls-cert and --tls-key")
 	})
 	s.Provisioner.AddFlags(f)
 	s.Resizer.AddExpansionFlags(f)
@@ -46,6 +48,7 @@ func (s *Sidecars) AddFlags(f *pflag.FlagSet) {
 	cli.AddOthers(f, s.Health.AddFlags)
 	cli.AddOthers(f, s.Liveness.AddFlags)
 	cli.AddOthers(f, s.Registrar.AddFlags, "timeout", healthPort)
+	cli.AddOthers(f, s.Metadata.AddFlags)
 	s.addOverrides(f)
 	s.Resizer.Given = func(flag string) bool { return f.Changed(flag) || f.Changed(compResizer+"-"+flag) }
 	s.Given, s.given = f.Changed, f.Changed
@@ -59,15 +62,10 @@ func (s *Sidecars) addOverrides(f *pflag.FlagSet) {
 	roles := map[string]cli.FlaggedRole{
 		compProvisioner: s.Provisioner, compAttacher: s.Attacher, compResizer: s.Resizer,
 		compSnapshotter: s.Snapshotter, compHealth: s.Health, compRegistrar: s.Registrar, compLiveness: s.Liveness,
+		compMetadata: s.Metadata,
 	}
 	for _, name := range names {
-		leftOut := ofProcess
-		if name == compRegistrar {
-			leftOut = slices.Concat(
-				[]string{"kubelet-registration-path", "plugin-registration-path", "node-name"}, ofProcess,
-			)
-		}
-		o.AddPrefixed(f, name, roles[name].AddFlags, leftOut...)
+		o.AddPrefixed(f, name, roles[name].AddFlags, slices.Concat(ofProcess, unprefixed[name])...)
 		// A KEP's name that cannot mean what it says: the requests of all components have one limit.
 		cli.AddRetired(f, s.Notices,
 			cli.RetiredFlag{Name: name + "-kube-api-qps", Kind: "string", Now: oneLimit},
@@ -77,6 +75,12 @@ func (s *Sidecars) addOverrides(f *pflag.FlagSet) {
 		s.Registrar.AddFlags)
 	o.AddOne(f, compLiveness, healthPort, "port of the health check by Probe; health-port is another name",
 		s.Liveness.AddFlags)
+}
+
+// unprefixed are flags of one component that have no other name.
+var unprefixed = map[string][]string{
+	compRegistrar: {"kubelet-registration-path", "plugin-registration-path", "node-name"},
+	compMetadata:  {"disable-metrics"},
 }
 
 // healthPort is a flag of both programs of a node.

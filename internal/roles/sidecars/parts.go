@@ -20,6 +20,8 @@ import (
 	"github.com/purser-csi/purser/internal/roles/registrar"
 	"github.com/purser-csi/purser/internal/roles/registry"
 	"github.com/purser-csi/purser/internal/roles/sidecar"
+	"github.com/purser-csi/purser/internal/roles/snapshotmetadata"
+	snapshots "github.com/purser-csi/purser/internal/snapshotmetadata"
 )
 
 // runParts runs the components that have no controllers beside those that have. A failure of the
@@ -110,6 +112,13 @@ func (s *Sidecars) parts(ctx context.Context) (p *parts, serve func(*process.HTT
 			}
 		}
 	}
+	if s.runs(compMetadata) {
+		part, err := s.metadata(ctx, p)
+		if err != nil {
+			return nil, nil, err
+		}
+		adds = append(adds, func(server *process.HTTPServer) { part.AddTo(server, compMetadata) })
+	}
 	return p, func(server *process.HTTPServer) {
 		if !s.runs(compProvisioner) { // it only hosts the others
 			server.SetComponent(compProvisioner, nil)
@@ -118,6 +127,30 @@ func (s *Sidecars) parts(ctx context.Context) (p *parts, serve func(*process.HTT
 			add(server)
 		}
 	}, nil
+}
+
+// metadata adds the service of snapshot metadata.
+func (s *Sidecars) metadata(ctx context.Context, p *parts) (*snapshotmetadata.Part, error) {
+	r := s.Metadata
+	r.Version, r.APIAccess = s.Version, s.APIAccess
+	api, err := r.Config("purser-" + snapshotmetadata.Name + "/" + s.Version)
+	if err != nil {
+		return nil, err
+	}
+	part, err := r.New(ctx, snapshotmetadata.Parts{Conn: s.Shared.Conn, API: api, Registry: p.registry})
+	if err != nil {
+		return nil, err
+	}
+	p.runs[compMetadata] = func(ctx context.Context) error {
+		err := part.Run(ctx)
+		if errors.Is(err, snapshots.ErrUnable) { // the others work, and the readiness says why this one does not
+			logr.FromContextOrDiscard(ctx).Error(err, "--snapshot-metadata has no effect")
+			<-ctx.Done()
+			return nil
+		}
+		return err
+	}
+	return part, nil
 }
 
 // listen serves the health of one component at a port of its own, without metrics.

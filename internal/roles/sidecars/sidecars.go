@@ -16,6 +16,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/registrar"
 	"github.com/purser-csi/purser/internal/roles/resizer"
 	"github.com/purser-csi/purser/internal/roles/sidecar"
+	"github.com/purser-csi/purser/internal/roles/snapshotmetadata"
 	"github.com/purser-csi/purser/internal/roles/snapshotter"
 )
 
@@ -28,9 +29,12 @@ type Sidecars struct {
 	Health      *healthmonitor.Monitor
 	Registrar   *registrar.Role
 	Liveness    *livenessprobe.Role
-	Node        bool     // --node
-	Without     []string // --without
-	Controllers []string // --controllers
+	Metadata    *snapshotmetadata.Role
+
+	Node         bool     // --node
+	Without      []string // --without
+	Controllers  []string // --controllers
+	WithMetadata bool     // --snapshot-metadata
 
 	overrides cli.Overrides
 	given     func(flag string) bool // reports whether the command line sets the flag
@@ -41,11 +45,12 @@ func New() *Sidecars {
 	s := &Sidecars{
 		Provisioner: provisioner.New(), Attacher: attacher.New(), Resizer: resizer.New(),
 		Snapshotter: snapshotter.New(), Health: healthmonitor.New(),
-		Registrar: registrar.New(), Liveness: livenessprobe.New(),
+		Registrar: registrar.New(), Liveness: livenessprobe.New(), Metadata: snapshotmetadata.New(),
 		given: func(string) bool { return false },
 	}
 	s.Gates.Include(s.Attacher.Gates, s.Resizer.Gates, s.Snapshotter.Gates, s.Health.Gates)
 	s.Registrar.Notices, s.Liveness.Notices, s.Health.Notices = s.Notices, s.Notices, s.Notices
+	s.Metadata.Notices = s.Notices
 	return s
 }
 
@@ -62,8 +67,9 @@ other sidecar of these kinds may run for the driver.
 
 Beside the controller of the driver these are csi-provisioner, csi-attacher,
 csi-resizer, csi-snapshotter, csi-external-health-monitor-controller and
-livenessprobe. With --node, for the driver on each node, these are node-driver-registrar and livenessprobe, and with
---node-deployment csi-provisioner and csi-snapshotter of the node too.
+livenessprobe, and with --snapshot-metadata csi-snapshot-metadata. With --node,
+for the driver on each node, these are node-driver-registrar and livenessprobe,
+and with --node-deployment csi-provisioner and csi-snapshotter of the node too.
 
 Sidecars for capabilities that the driver lacks are not started. The
 snapshotter needs the custom resources of snapshots; without them, add
@@ -87,6 +93,9 @@ func (s *Sidecars) Validate() error {
 	}
 	if s.runs(compRegistrar) {
 		errs = append(errs, s.Registrar.ValidateOwn())
+	}
+	if s.runs(compMetadata) {
+		errs = append(errs, s.Metadata.ValidateOwn())
 	}
 	return errors.Join(errs...)
 }
