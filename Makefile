@@ -297,6 +297,11 @@ bench-scale: cluster-tools build ## compare an empty cluster with one of 25000 c
 	@tools/build.sh $(BIN) upstream-csi-provisioner upstream-csi-attacher
 	@$(GO) run ./test/bench scale $(BENCH)
 
+.PHONY: bench-sidecars
+bench-sidecars: cluster-tools build ## measure the memory of all sidecars of a driver at rest, ours and upstream's (minutes)
+	@tools/build.sh $(BIN) upstream-csi-provisioner upstream-csi-attacher upstream-csi-resizer upstream-csi-snapshotter
+	@$(GO) run ./test/bench sidecars $(BENCH)
+
 .PHONY: bench-pod
 bench-pod: kubelet-tools ## measure what a volume adds to the start of a pod on a kubelet, ours and stock, as root
 	@tools/build.sh $(BIN) upstream-csi-provisioner upstream-csi-attacher

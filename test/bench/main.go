@@ -17,11 +17,12 @@ import (
 	"github.com/purser-csi/purser/test/bench/resize"
 	"github.com/purser-csi/purser/test/bench/runner"
 	"github.com/purser-csi/purser/test/bench/scale"
+	"github.com/purser-csi/purser/test/bench/sidecars"
 	"github.com/purser-csi/purser/test/bench/snapshot"
 )
 
 func main() {
 	os.Exit(runner.Main(os.Args[1:],
 		floor.Workload(), claims.Workload(), attach.Workload(), resize.Workload(), snapshot.Workload(),
-		capacity.Workload(), scale.Workload(), pod.Workload()))
+		capacity.Workload(), scale.Workload(), pod.Workload(), sidecars.Workload()))
 }

@@ -93,16 +93,21 @@ func (r *rig) claim(name string, from *string) *corev1.PersistentVolumeClaim {
 	return r.claimOf(name, "320Mi", from)
 }
 
-// claimOf creates a claim of a size.
+// claimOf creates a claim of a size, from a snapshot where one is named.
 func (r *rig) claimOf(name, size string, from *string) *corev1.PersistentVolumeClaim {
 	r.t.Helper()
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PersistentVolumeClaimSpec{
-		StorageClassName: new("fast"), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}},
-	}}
+	claim := r.newClaim(name, size)
 	if from != nil {
 		claim.Spec.DataSource = &corev1.TypedLocalObjectReference{APIGroup: new("snapshot.storage.k8s.io"), Kind: "VolumeSnapshot", Name: *from}
 	}
 	must(r.t, r.Create(r.t.Context(), claim))
 	return claim
+}
+
+// newClaim returns a claim of a size, which is not created yet.
+func (*rig) newClaim(name, size string) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PersistentVolumeClaimSpec{
+		StorageClassName: new("fast"), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}},
+	}}
 }

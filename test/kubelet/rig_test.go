@@ -235,6 +235,12 @@ func (r *rig) render(values string) (all []*unstructured.Unstructured) {
 	if err != nil {
 		r.t.Fatalf("render the chart: %v: %s", err, complaint.String())
 	}
+	return r.objectsOf(text)
+}
+
+// objectsOf returns the objects of manifests.
+func (r *rig) objectsOf(text []byte) (all []*unstructured.Unstructured) {
+	r.t.Helper()
 	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {
 		object := &unstructured.Unstructured{}
 		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
