@@ -105,11 +105,12 @@ func (n *node) register(ctx context.Context, r *runner.Run) error {
 	if err != nil {
 		return err
 	}
-	ctx, n.end = context.WithCancel(ctx)
-	go func() { _ = server.Run(ctx) }() // ends with ctx
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	var whole context.Context
+	whole, n.end = context.WithCancel(ctx)
+	go func() { _ = server.Run(whole) }() // ends with the node
+	wait, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	err = runner.Until(ctx, 1, func(ctx context.Context) (int, error) {
+	err = runner.Until(wait, 1, func(ctx context.Context) (int, error) {
 		node := &storagev1.CSINode{}
 		if r.API.Get(ctx, types.NamespacedName{Name: nodeName}, node) != nil {
 			return 0, nil // not yet
