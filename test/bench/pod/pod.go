@@ -34,6 +34,7 @@ const (
 type bench struct {
 	*runner.Run
 	pods    int
+	attach  bool         // volumes are attached, and a kubelet waits until it has reported them in use
 	running runner.Times // pods by name
 	gone    runner.Times
 	bound   runner.Times // claims by name
@@ -45,7 +46,7 @@ func Workload() runner.Workload {
 	b := &bench{}
 	return runner.Workload{
 		Name: "pod", Summary: "what a volume adds to the start of a pod on a kubelet, as root",
-		Flags: func(set *flag.FlagSet) { set.IntVar(&b.pods, "pods", 30, "pods of each kind, one after the other") },
+		Flags: b.flags,
 		Check: func(runner.Options) error {
 			if b.pods < 1 {
 				return fmt.Errorf("-pods=%d: must be at least 1", b.pods)
@@ -63,6 +64,11 @@ func Workload() runner.Workload {
 	}
 }
 
+func (b *bench) flags(set *flag.FlagSet) {
+	set.IntVar(&b.pods, "pods", 30, "pods of each kind, one after the other")
+	set.BoolVar(&b.attach, "attach", true, "the driver's volumes are attached (attachRequired of its CSIDriver)")
+}
+
 // prepare creates the class and the driver, and observes pods and claims.
 func (b *bench) prepare(ctx context.Context, r *runner.Run) error {
 	b.Run = r
@@ -75,7 +81,7 @@ func (b *bench) prepare(ctx context.Context, r *runner.Run) error {
 			},
 			&storagev1.CSIDriver{
 				ObjectMeta: metav1.ObjectMeta{Name: driverName},
-				Spec:       storagev1.CSIDriverSpec{AttachRequired: new(true)},
+				Spec:       storagev1.CSIDriverSpec{AttachRequired: &b.attach},
 			}),
 		b.observe(ctx),
 	)
