@@ -17,6 +17,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/cluster/kubelet"
 	clusterprocess "github.com/purser-csi/purser/internal/cluster/process"
+	"github.com/purser-csi/purser/internal/mount"
 	roledriver "github.com/purser-csi/purser/internal/roles/driver"
 	"github.com/purser-csi/purser/test/bench/runner"
 	"github.com/purser-csi/purser/test/containers"
@@ -54,10 +55,11 @@ func (driver) NodeUnpublishVolume(
 
 // node is a kubelet with containerd, and the registration of the driver.
 type node struct {
-	root    string
-	runtime *kubelet.Runtime
-	kubelet *clusterprocess.Process
-	end     context.CancelFunc // of the registration
+	root       string // of the kubelet
+	containers string // of containerd
+	runtime    *kubelet.Runtime
+	kubelet    *clusterprocess.Process
+	end        context.CancelFunc // of the registration
 }
 
 // startNode starts a node and returns when the driver is registered. The error says what is missing on
@@ -68,7 +70,7 @@ func startNode(ctx context.Context, r *runner.Run) (n *node, err error) {
 		return nil, err
 	}
 	dir := filepath.Join(r.Dir, "r")
-	n = &node{root: filepath.Join(r.Dir, "k"), end: func() {}}
+	n = &node{root: filepath.Join(r.Dir, "k"), containers: dir, end: func() {}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.stop())
@@ -143,8 +145,9 @@ func (n *node) stop() (err error) {
 	if n.runtime != nil {
 		err = errors.Join(err, n.runtime.Stop(ctx))
 	}
-	_ = syscall.Unmount(n.root, 0) // a kubelet makes its root directory a shared mount
-	return err
+	_ = syscall.Unmount(n.root, 0)            // a kubelet makes its root directory a shared mount
+	_, left := mount.CleanBelow(n.containers) // of a pod that was being deleted
+	return errors.Join(err, left)
 }
 
 // newPod returns a pod that runs until it is deleted, also on a node that is not ready for want of a network
