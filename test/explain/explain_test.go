@@ -529,3 +529,16 @@ func TestWholeClusterIsQuick(t *testing.T) {
 	runtime.ReadMemStats(&memory)
 	t.Logf("5000 claims in %s, %d MB from the system", time.Since(began), memory.Sys>>20)
 }
+
+// A tree shows the problem of a volume at its claim and at its volume.
+func TestTreeOfAnUnhealthyVolume(t *testing.T) {
+	base, all := readSituations(t)
+	i := slices.IndexFunc(all, func(s situation) bool { return strings.Contains(s.Name, "that the volume of a claim cannot be used") })
+	if i < 0 {
+		t.Fatal("the situation is not there")
+	}
+	tree, err := run(t, "tree", "pvc/good", "-n", "shop", "--now", now, "-o", "json", "--from", all[i].dump(t, base))
+	if err != nil || strings.Count(tree, "to be repaired: the driver reports Inaccessible (ImageMissing)") < 2 {
+		t.Errorf("%v: %s", err, tree)
+	}
+}

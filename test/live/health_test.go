@@ -3,10 +3,13 @@ package live
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/cluster"
+	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile"
+	"github.com/purser-csi/purser/internal/roles/driver"
 	"github.com/purser-csi/purser/internal/roles/healthmonitor"
 	"github.com/purser-csi/purser/test/e2e/audit"
 	"github.com/purser-csi/purser/test/rolestest"
@@ -100,8 +106,12 @@ func (p liveCluster) monitored(name, driver string) *corev1.PersistentVolumeClai
 	return claim
 }
 
-// hasEvent returns nil if the claim has an event of the monitor.
+// hasEvent returns nil if the claim has an event of the monitor of csi.example.
 func (p liveCluster) hasEvent(claim *corev1.PersistentVolumeClaim, reason, words string) error {
+	return p.hasEventOf("csi-pv-monitor-controller-csi.example", claim, reason, words)
+}
+
+func (p liveCluster) hasEventOf(source string, claim *corev1.PersistentVolumeClaim, reason, words string) error {
 	var events corev1.EventList
 	if err := p.user.List(p.Context(), &events, client.InNamespace(claim.Namespace)); err != nil {
 		return err
@@ -109,7 +119,7 @@ func (p liveCluster) hasEvent(claim *corev1.PersistentVolumeClaim, reason, words
 	var others []string
 	for _, e := range events.Items {
 		if e.InvolvedObject.UID == claim.UID && e.Reason == reason && strings.Contains(e.Message, words) &&
-			e.Source.Component == "csi-pv-monitor-controller-csi.example" {
+			e.Source.Component == source {
 			return nil
 		}
 		others = append(others, e.Source.Component+" "+e.Reason+": "+e.Message)
@@ -238,4 +248,53 @@ func TestHealthMonitorWithoutStatus(t *testing.T) {
 		}
 		d.is("h-" + tc.name)
 	}
+}
+
+// The driver's own volume whose image is lost is Inaccessible, and its claim says why.
+func TestHealthOfTheDriver(t *testing.T) {
+	t.Parallel()
+	p := newLiveCluster(t)
+	dir, err := os.MkdirTemp("", "purser") // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := loopfile.Usable(dir); err != nil {
+		t.Skipf("needs loop devices: %v", err)
+	}
+	d := driver.New()
+	d.Log, d.Notice, d.Version = (&rolestest.Log{}).Logger(), func(string) {}, "test"
+	d.Endpoint, d.StateDir, d.NodeID = "unix://"+filepath.Join(dir, "csi.sock"), filepath.Join(dir, "state"), "node"
+	d.Backend = "loopfile"
+	rolestest.InBackground(t, d.Run)
+	conn, err := csirpc.Dial(csirpc.Config{Endpoint: d.Endpoint, Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	var volume *csi.CreateVolumeResponse
+	rolestest.Eventually(t, "a volume", func() (err error) {
+		volume, err = conn.Controller().CreateVolume(t.Context(), &csi.CreateVolumeRequest{
+			Name: "h-lost", CapacityRange: &csi.CapacityRange{RequiredBytes: 16 << 20},
+			VolumeCapabilities: []*csi.VolumeCapability{{
+				AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}},
+				AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
+			}},
+		})
+		return err
+	})
+	info, err := conn.Describe(t.Context())
+	if err != nil || volume.GetVolume().GetVolumeId() != "h-lost" { // the handle of the PersistentVolume below
+		t.Fatal(volume, err)
+	}
+	claim := p.monitored("lost", info.Name)
+	m := healthmonitor.New()
+	m.Version, m.API, m.Log = "test", p.as(monitorAccount), (&rolestest.Log{}).Logger()
+	p.begin(m, &m.Started, append(slices.Clone(quickly), "--csi-address="+d.Endpoint, "--list-volumes-interval=1s"))
+	if err := os.Remove(filepath.Join(d.StateDir, "volumes", "h-lost", "image")); err != nil {
+		t.Fatal(err)
+	}
+	rolestest.Eventually(t, "the event of the lost image", func() error {
+		return p.hasEventOf("csi-pv-monitor-controller-"+info.Name, claim, "VolumeConditionAbnormal", "Inaccessible (ImageMissing)")
+	})
 }
