@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -66,6 +67,13 @@ func (d *blockDriver) set(edit func(*blockDriver)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	edit(d)
+}
+
+// asked returns the requests so far.
+func (d *blockDriver) asked() ([]*csi.GetMetadataAllocatedRequest, []*csi.GetMetadataDeltaRequest) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.allocated), slices.Clone(d.deltas)
 }
 
 // calls returns the number of calls, and of messages sent.

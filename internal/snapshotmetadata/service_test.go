@@ -11,10 +11,13 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/google/go-cmp/cmp"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"google.golang.org/grpc/codes"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/testing/protocmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/test/backupclient"
 	"github.com/purser-csi/purser/test/rolestest"
@@ -37,7 +40,8 @@ func TestBlocksOfASnapshot(t *testing.T) {
 		t.Error("CB-12", diff)
 	}
 	asked := &csi.GetMetadataAllocatedRequest{SnapshotId: "handle-monday", StartingOffset: 100, MaxResults: 7, Secrets: secrets}
-	if diff := cmp.Diff([]*csi.GetMetadataAllocatedRequest{asked}, r.driver.allocated, protocmp.Transform()); diff != "" {
+	allocated, _ := r.driver.asked()
+	if diff := cmp.Diff([]*csi.GetMetadataAllocatedRequest{asked}, allocated, protocmp.Transform()); diff != "" {
 		t.Error("CB-14", diff)
 	}
 	if got := <-r.ended; got != (ended{"MetadataAllocated", codes.OK}) {
@@ -52,7 +56,8 @@ func TestBlocksOfASnapshot(t *testing.T) {
 		t.Error("CB-12 delta", diff)
 	}
 	delta := &csi.GetMetadataDeltaRequest{BaseSnapshotId: "handle-monday", TargetSnapshotId: "handle-tuesday", MaxResults: 1, Secrets: secrets}
-	if diff := cmp.Diff([]*csi.GetMetadataDeltaRequest{delta}, r.driver.deltas, protocmp.Transform()); diff != "" {
+	_, deltas := r.driver.asked()
+	if diff := cmp.Diff([]*csi.GetMetadataDeltaRequest{delta}, deltas, protocmp.Transform()); diff != "" {
 		t.Error("CB-14 delta", diff)
 	}
 	if got := <-r.ended; got != (ended{"MetadataDelta", codes.OK}) {
@@ -128,6 +133,33 @@ func TestAudiences(t *testing.T) {
 	}
 }
 
+// forbidding is a reader of an account that may not read classes, as with upstream's sample role.
+type forbidding struct{ client.Reader }
+
+var errClasses = apierrors.NewForbidden(snapshotv1.Resource("volumesnapshotclasses"), "class", errors.New("no rule"))
+
+func (f forbidding) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	if _, isClass := into.(*snapshotv1.VolumeSnapshotClass); isClass {
+		return errClasses
+	}
+	return f.Reader.Get(ctx, key, into, opts...)
+}
+
+// CB-22, CB-H1: with upstream's sample role the driver is asked without a secret, and the log says so.
+func TestAccountWithoutClasses(t *testing.T) {
+	r := newRig(t, newDriver(), func(cfg *Config) { cfg.Objects = forbidding{cfg.Objects} }).ready()
+	if _, err := backupclient.Collect(t.Context(), r.conn, request(nil)); err != nil {
+		t.Fatal(err)
+	}
+	allocated, _ := r.driver.asked()
+	if len(allocated) != 1 || len(allocated[0].GetSecrets()) > 0 {
+		t.Errorf("CB-H1: the driver was asked %v", allocated)
+	}
+	if lines := strings.Join(r.log.Lines(), "\n"); !strings.Contains(lines, "may not read VolumeSnapshotClasses") {
+		t.Errorf("CB-H1: the log is %s", lines)
+	}
+}
+
 // CB-15, CB-16: an error of the driver keeps its code, after the blocks before it; its secrets are
 // removed.
 func TestErrorsOfTheDriver(t *testing.T) {
@@ -194,9 +226,11 @@ func TestResumedStream(t *testing.T) {
 	if len(got) != 10 || streams != 3 || got[9].Offset != 900 {
 		t.Errorf("%d streams ended early; %v", streams, got)
 	}
-	if r.reviews.tokens != 4 {
-		t.Errorf("CB-29: %d tokens were reviewed", r.reviews.tokens)
-	}
+	r.reviews.set(func(of *reviews) {
+		if of.tokens != 4 {
+			t.Errorf("CB-29: %d tokens were reviewed", of.tokens)
+		}
+	})
 }
 
 // CB-6, CB-12: a client that does not read holds up the driver, and loses its stream when that
