@@ -33,7 +33,6 @@ const (
 // onNodes is a cluster with the chart for volumes on several nodes, and two nodes.
 func onNodes(t *testing.T) (p liveCluster, pod corev1.PodSpec) {
 	t.Helper()
-	t.Skip("driver.nodePolicy is off by default: it still refuses the finalizers of sources (docs/limitations.md)")
 	p = newLiveCluster(t)
 	p.snapshotKinds()
 	for _, r := range renderedCharts(t) {
@@ -178,6 +177,11 @@ func TestNodeTokenMayNot(t *testing.T) {
 		Spec:       snapshotv1.VolumeSnapshotSpec{Source: snapshotv1.VolumeSnapshotSource{PersistentVolumeClaimName: new("mine")}},
 	}
 	p.create(snapshot)
+	source := p.localClaim("source", chartDriver, "node-b")
+	kept := &snapshotv1.VolumeSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kept"}, Spec: snapshot.Spec}
+	p.create(kept)
+	p.finalizers(source, names.FinalizerCloneSource, "example.com/f")
+	p.finalizers(kept, names.FinalizerRestoreSource)
 
 	create := func(o client.Object) func(client.Client) error {
 		return func(c client.Client) error {
@@ -195,6 +199,20 @@ func TestNodeTokenMayNot(t *testing.T) {
 	finalize := func(o client.Object, finalizer string) func(client.Client) error {
 		return func(c client.Client) error {
 			return change(t.Context(), p.user, c, o, func(o client.Object) { o.SetFinalizers(append(o.GetFinalizers(), finalizer)) })
+		}
+	}
+	unfinalize := func(o client.Object, finalizer string) func(client.Client) error {
+		return func(c client.Client) error {
+			return change(t.Context(), p.user, c, o, func(o client.Object) {
+				o.SetFinalizers(slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return f == finalizer }))
+			})
+		}
+	}
+	own := func(o client.Object) func(client.Client) error {
+		return func(c client.Client) error {
+			return change(t.Context(), p.user, c, o, func(o client.Object) {
+				o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "gone", UID: "gone"}})
+			})
 		}
 	}
 	patch := func(o client.Object, key string) func(client.Client) error {
@@ -232,6 +250,11 @@ func TestNodeTokenMayNot(t *testing.T) {
 		"keep a claim of node-b as source":             {finalize(other, names.FinalizerCloneSource), true},
 		"another finalizer on a claim of node-b":       {finalize(other, "example.com/f"), false},
 		"keep a snapshot as source":                    {finalize(snapshot, names.FinalizerRestoreSource), true},
+		"let a claim of node-b go as source":           {unfinalize(source, names.FinalizerCloneSource), true},
+		"let a snapshot go as source":                  {unfinalize(kept, names.FinalizerRestoreSource), true},
+		"another finalizer of a claim of node-b":       {unfinalize(source, "example.com/f"), false},
+		"have a claim of node-b garbage-collected":     {own(other), false},
+		"have a snapshot garbage-collected":            {own(snapshot), false},
 		"annotate a snapshot":                          {annotate(snapshot, "a", "b"), false},
 		"expand a claim of this node":                  {status(mine), true},
 		"expand a claim of node-b":                     {status(other), false},
@@ -261,6 +284,16 @@ func TestNodeTokenMayNot(t *testing.T) {
 		if err := row.do(none); !refused(err) {
 			t.Errorf("a token of no pod, %s: %v", name, err)
 		}
+	}
+}
+
+// finalizers sets those of an object.
+func (p liveCluster) finalizers(o client.Object, all ...string) {
+	p.Helper()
+	before := o.DeepCopyObject().(client.Object)
+	o.SetFinalizers(all)
+	if err := p.user.Patch(p.Context(), o, client.MergeFrom(before)); err != nil {
+		p.Fatal(err)
 	}
 }
 

@@ -85,8 +85,16 @@ func (p liveCluster) csiSnapshotter(args ...string) {
 // returns a scrape of its metrics.
 func (p liveCluster) snapshotController(args ...string) (metrics func() map[string]*dto.MetricFamily) {
 	p.Helper()
+	return p.snapshotControllerAs("snapshot-controller", args...)
+}
+
+// snapshotControllerAs starts it with the permissions of an account.
+func (p liveCluster) snapshotControllerAs(
+	account string, args ...string,
+) (metrics func() map[string]*dto.MetricFamily) {
+	p.Helper()
 	c := snapshotter.NewController()
-	c.Version, c.API, c.Log = "test", p.as("snapshot-controller"), (&rolestest.Log{}).Logger()
+	c.Version, c.API, c.Log = "test", p.as(account), (&rolestest.Log{}).Logger()
 	where := make(chan net.Addr, 1)
 	c.Listened = func(a net.Addr) { where <- a }
 	p.begin(c, &c.Started, args)
