@@ -21,6 +21,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/node"
 	"github.com/purser-csi/purser/internal/roles/plane"
 	"github.com/purser-csi/purser/internal/roles/plugin"
+	"github.com/purser-csi/purser/internal/roles/populator"
 	"github.com/purser-csi/purser/internal/roles/provisioner"
 	"github.com/purser-csi/purser/internal/roles/registrar"
 	"github.com/purser-csi/purser/internal/roles/resizer"
@@ -144,9 +145,10 @@ role is the first argument, or the name of the program.`,
 		datasource.Command(p),
 		healthmonitor.Command(p),
 		snapshotmetadata.Command(p),
+		populator.Command(p),
 		node.Command(p),
 	)
-	root.AddCommand(up.PauseCommand())
+	root.AddCommand(up.PauseCommand(), populator.PodCommand(p))
 	for _, c := range root.Commands() {
 		cli.CollectMistakes(c.Flags())
 		cli.SetRoleExitCodes(c)

@@ -13,6 +13,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/datasource"
 	"github.com/purser-csi/purser/internal/roles/healthmonitor"
 	"github.com/purser-csi/purser/internal/roles/node"
+	"github.com/purser-csi/purser/internal/roles/populator"
 	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/roles/provisioner"
 	"github.com/purser-csi/purser/internal/roles/registry"
@@ -27,6 +28,7 @@ func tabled() []sidecar.Role {
 		controllers.New().Role(), provisioner.New().Role(), attacher.New().Role(), resizer.New().Role(),
 		snapshotter.New().Role(), snapshotter.NewController().Role(), node.New().Role(), datasource.New().Role(),
 		healthmonitor.New().Role(),
+		populator.New().Role(),
 	}
 }
 
@@ -145,7 +147,7 @@ func rulesOf(t *testing.T, role sidecar.Role) (rules []rule) {
 	if role.Name != "node" && !role.NamedLease {
 		merge(registry.Allow("coordination.k8s.io", "leases", "get", "update", "create").In(namespace), "")
 	}
-	if role.Name != "node" && role.Name != "controllers" { // whose roles are not upstream's
+	if role.Name != "node" && role.Name != "controllers" && role.Name != populator.Name { // whose roles are not upstream's
 		for _, g := range slices.Concat(beyond[""], beyond[role.Name]) {
 			if g.Resource == "events" && role.NoEvents {
 				continue
@@ -237,6 +239,8 @@ var aboutRole = map[string]string{
 	"csi-attacher": upstreams + ".", "csi-resizer": upstreams + ".", "csi-snapshotter": upstreams + ".", "snapshot-controller": upstreams + ".",
 	healthmonitor.Name:             "\n# It is the role of upstream's program for CSI 1.13, less the rules about nodes and pods that older ones need.",
 	"volume-data-source-validator": "\n# It is the role that upstream's program ships with, and the rule about leases, which upstream's lacks.",
+	"populator": "\n# It may do less than populators of upstream's library: it creates and deletes claims in its own namespace alone. The\n" +
+		"# custom resource of the sources is in deploy/optional/populator-http.yaml.",
 	"node": "\n# A kubelet reads the claims and volumes of its pods one by one, with the permissions of the Node authorizer; the agent\n" +
 		"# watches them, so it needs its own role, and reads those of all nodes. For volumes that name a secret for the node it\n" +
 		"# needs deploy/optional/node-secrets.yaml too.",

@@ -16,6 +16,14 @@ import (
 // grantVersions are the versions of ReferenceGrants, the newest first (H-46).
 var grantVersions = []string{"v1", "v1beta1"}
 
+// Grants lists the ReferenceGrants in a namespace; none where they are not served or may not be read.
+func Grants(ctx context.Context, from client.Reader, namespace string) ([]source.Grant, error) {
+	s := source.State{}
+	s.Ref.Namespace = namespace
+	err := readGrants(ctx, from, &s)
+	return s.Grants, err
+}
+
 // readGrants lists the ReferenceGrants in the namespace of a source. The objects are read without
 // their Go types, which would bring all of Gateway API into the program for two lists of names.
 func readGrants(ctx context.Context, from client.Reader, s *source.State) error {

@@ -71,6 +71,7 @@ var Upstream = []Metric{
 	MetricDataSources,
 	MetricHealthProbes, MetricHealthDuration, MetricHealthStatus, MetricHealthDropped, MetricHealthUnknown,
 	metricMetadata,
+	MetricPopulatorSeconds, MetricPopulatorInFlight,
 }
 
 // MetricSlowPath is registered by the libraries that upstream uses, but not by those that Purser
@@ -123,6 +124,7 @@ func Ours() []Metric {
 		MetricCapacityOldest,
 		MetricCapacityFailing,
 		MetricAttachWait, MetricDetachesWaiting, MetricOldestDetach, MetricAttachConflicts,
+		MetricPopulatedBytes,
 	}
 }
 

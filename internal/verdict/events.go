@@ -54,6 +54,12 @@ var upstreams = []upstreamEvent{
 	{Warning, "VolumeConditionAbnormal", []Reason{VolumeHealthAbnormal, VolumeHealthFlapping}},
 	{Normal, "VolumeConditionNormal", []Reason{VolumeHealthRecovered}},
 	{Warning, "UnknownVolumeHealthCondition", []Reason{VolumeHealthStatusUnknown}},
+	{Normal, "PopulatorCreated", []Reason{PopulatorCreated}},
+	{Normal, "PopulatorFinished", []Reason{PopulatorFinished}},
+	{Warning, "PopulatorFailed", []Reason{PopulatorFailed}},
+	{Warning, "PopulatorCreationError", []Reason{PopulatorSourceInvalid, PopulatorWriteFailed}},
+	{Warning, "PopulatorPVCPrimeCreationError", []Reason{PopulatorNameTaken}},
+	{Warning, "PopulatorDataSourceNotFound", []Reason{PopulatorSourceMissing}},
 	{Normal, "WaitForFirstConsumer", []Reason{WaitForFirstConsumer, SchedulerBypassed}},
 	{Normal, "WaitForPodScheduled", []Reason{WaitForPodScheduled}},
 	{Normal, "ExternalProvisioning", []Reason{ExternalProvisioning}},
@@ -85,12 +91,12 @@ var upstreams = []upstreamEvent{
 // mistaken for one of upstream's; docs/differences.md lists them.
 var (
 	ownNormal = []Reason{
-		AttributesClassUsed, ClaimBlockedByFinalizers, ClaimStillUsed, RegistrationAccepted, VolumeBlockedByFinalizers,
-		VolumeReleased, VolumeReused, VolumeStillUsed,
+		AttributesClassUsed, ClaimBlockedByFinalizers, ClaimStillUsed, PopulatorNodeReturned, PopulatorProgress,
+		RegistrationAccepted, VolumeBlockedByFinalizers, VolumeReleased, VolumeReused, VolumeStillUsed,
 	}
 	ownWarning = []Reason{
 		CapacityInvalid, CapacityUnknown, HotLoopThrottled, JournalSkipped, JournalUnreadable,
-		RegistrationRefused, ReuseInvalid, ReuseKept,
+		PopulatorSourceNotGranted, PopulatorVolumeForeign, RegistrationRefused, ReuseInvalid, ReuseKept,
 	}
 )
 

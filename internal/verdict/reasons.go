@@ -64,6 +64,37 @@ const (
 	DataSourceUnrecognized Reason = "DataSourceUnrecognized"
 )
 
+// Reasons of a populator, about the claims whose volumes it fills.
+const (
+	PopulatorIdle             Reason = "PopulatorIdle"
+	PopulatorClassAwaited     Reason = "PopulatorClassAwaited"
+	PopulatorConsumerAwaited  Reason = "PopulatorConsumerAwaited"
+	PopulatorSourceMissing    Reason = "PopulatorSourceMissing"
+	PopulatorSourceInvalid    Reason = "PopulatorSourceInvalid"
+	PopulatorSourceNotGranted Reason = "PopulatorSourceNotGranted"
+	PopulatorNameTaken        Reason = "PopulatorNameTaken"
+	PopulatorPrimeCreated     Reason = "PopulatorPrimeCreated"
+	PopulatorVolumeAwaited    Reason = "PopulatorVolumeAwaited"
+	PopulatorVolumeForeign    Reason = "PopulatorVolumeForeign"
+	PopulatorNodeCopied       Reason = "PopulatorNodeCopied"
+	PopulatorNodeReturned     Reason = "PopulatorNodeReturned"
+	PopulatorCreated          Reason = "PopulatorCreated"
+	PopulatorPodPending       Reason = "PopulatorPodPending"
+	PopulatorPodEnding        Reason = "PopulatorPodEnding"
+	PopulatorRunning          Reason = "PopulatorRunning"
+	PopulatorProgress         Reason = "PopulatorProgress"
+	PopulatorFailed           Reason = "PopulatorFailed"
+	PopulatorRetryAwaited     Reason = "PopulatorRetryAwaited"
+	PopulatorRetried          Reason = "PopulatorRetried"
+	PopulatorClaimChanged     Reason = "PopulatorClaimChanged"
+	PopulatorRebound          Reason = "PopulatorRebound"
+	PopulatorBindingAwaited   Reason = "PopulatorBindingAwaited"
+	PopulatorFinished         Reason = "PopulatorFinished"
+	PopulatorCleaning         Reason = "PopulatorCleaning"
+	PopulatorCleanedUp        Reason = "PopulatorCleanedUp"
+	PopulatorWriteFailed      Reason = "PopulatorWriteFailed"
+)
+
 // Reasons about the source of a claim, and the finalizer that keeps it while volumes are made from
 // it.
 const (

@@ -14,11 +14,16 @@ var waitsLong = map[Reason]string{
 	ContentAwaitsDeletion: "The content is kept on purpose until its VolumeSnapshot or VolumeGroupSnapshot is deleted.",
 	AttachmentForeign: "Another program attached the volume and detaches it; a pod that needs it elsewhere has " +
 		"an event about the conflict.",
-	ClaimUseTracked:   "This is the normal state of a claim.",
-	PodMounted:        "This is the normal state of a pod.",
-	MountClaimAwaited: "The event FailedMount of the pod says it.",
-	StageFailed:       "The event FailedMount or FailedMapVolume of the pod says it.",
-	PublishFailed:     "The event FailedMount or FailedMapVolume of the pod says it.",
+	ClaimUseTracked:          "This is the normal state of a claim.",
+	PodMounted:               "This is the normal state of a pod.",
+	MountClaimAwaited:        "The event FailedMount of the pod says it.",
+	StageFailed:              "The event FailedMount or FailedMapVolume of the pod says it.",
+	PopulatorConsumerAwaited: "The binder says on the claim what it waits for, as upstream does.",
+	PopulatorRunning:         "The event PopulatorCreated said it, and PopulatorProgress says how far it is.",
+	PopulatorSourceMissing:   "The event PopulatorDataSourceNotFound says it.",
+	PopulatorSourceInvalid:   "The event PopulatorCreationError says it.",
+	PopulatorRetryAwaited:    "The event PopulatorFailed says it.",
+	PublishFailed:            "The event FailedMount or FailedMapVolume of the pod says it.",
 }
 
 // WaitsLong returns why a wait for this reason is normal for long and is not said in an event; empty

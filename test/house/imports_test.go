@@ -50,7 +50,7 @@ var pure = []string{"csispec", "names", "objects", "printable", "secretref", "sh
 
 // features are the rooms of one feature each: its rules, and the effects around them.
 var features = []string{
-	"attachdetach", "attacher", "binder", "capacity", "datasource", "daytwo", "ephemeral", "explain", "health", "journal", "livenessprobe", "protection", "provision",
+	"attachdetach", "attacher", "binder", "capacity", "datasource", "daytwo", "ephemeral", "explain", "health", "journal", "livenessprobe", "populate", "protection", "provision",
 	"reclaim", "registrar", "resize", "snapshot", "snapshotmetadata", "sources",
 }
 

@@ -26,7 +26,7 @@ type citations struct {
 }
 
 // The forms of an ID: C-40, H-1b, AT-S5, RZ-H1, SM-30. A definition is the first cell of a table row.
-const identifier = `(?:AT|RZ|SN|SM|ND|NR|LP|OC|DV|HM|CB)-[A-Z]{0,2}\d+[a-z]?|(?:A|AN|C|CL|D|EN|EV|F|FI|FL|G|H|HT|LB|LK|M|ME|N|O|P|R|RB|S|ST|T|U|W|X)-\d+[a-z]?`
+const identifier = `(?:AT|RZ|SN|SM|ND|NR|LP|OC|DV|HM|CB|VP)-[A-Z]{0,2}\d+[a-z]?|(?:A|AN|C|CL|D|EN|EV|F|FI|FL|G|H|HT|LB|LK|M|ME|N|O|P|R|RB|S|ST|T|U|W|X)-\d+[a-z]?`
 
 var (
 	definition = regexp.MustCompile(`^\| *\*{0,2}(` + identifier + `)\*{0,2}(?: \([A-Z, ]+\))? *\|`)

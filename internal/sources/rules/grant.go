@@ -36,9 +36,14 @@ func (g Grant) allows(claim *corev1.PersistentVolumeClaim, ref Ref) bool {
 		})
 }
 
+// IsGranted reports whether one of the grants, which are in the namespace of the source, allows the claim to
+// refer to it.
+func IsGranted(claim *corev1.PersistentVolumeClaim, ref Ref, grants []Grant) bool {
+	return slices.ContainsFunc(grants, func(g Grant) bool { return g.allows(claim, ref) })
+}
+
 func checkGrant(claim *corev1.PersistentVolumeClaim, s State) *verdict.Finding {
-	allows := func(g Grant) bool { return g.allows(claim, s.Ref) }
-	if !NeedsGrant(claim, s.Ref) || slices.ContainsFunc(s.Grants, allows) {
+	if !NeedsGrant(claim, s.Ref) || IsGranted(claim, s.Ref, s.Grants) {
 		return nil
 	}
 	return &verdict.Finding{
