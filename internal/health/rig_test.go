@@ -66,6 +66,7 @@ type driver struct {
 	handles []string
 	calls   map[string]int
 	seconds map[int64]int // calls about single volumes, by second
+	listAll bool          // the list has the healthy volumes too
 	abort   int           // so many second pages are refused with ABORTED
 }
 
@@ -93,7 +94,7 @@ func (d *driver) ControllerListVolumeHealth(
 		if err != nil {
 			return nil, err
 		}
-		if len(entries) > 0 {
+		if len(entries) > 0 || d.listAll {
 			all = append(all, &csi.VolumeHealth{VolumeId: handle, HealthStatuses: entries})
 		}
 	}

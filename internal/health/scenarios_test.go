@@ -155,6 +155,16 @@ func TestListBeginsAgain(t *testing.T) {
 	}
 }
 
+// HM-20: healthy volumes should be left out of the list. Those of a driver that lists them are no work.
+func TestListWithHealthyVolumes(t *testing.T) {
+	r := newRig(t, true, gateOn, 20)
+	r.driver.listAll, r.driver.state = true, plays("dd", 5*time.Minute)
+	r.listOnce(t.Context())
+	if n := len(r.memory.list.reports); n != 1 {
+		t.Errorf("%d reports of volumes with problems, want 1", n)
+	}
+}
+
 // HM-H1, HM-H2: thousands of volumes are checked in bounded calls.
 func TestThousandsOfVolumes(t *testing.T) {
 	const volumes = 3000
