@@ -33,7 +33,7 @@ import (
 // burst is how many claims are created, used and deleted at once.
 var burst = flag.Int("burst", 200, "claims that TestRecordOfBurst creates, uses and deletes at once")
 
-// lookedAt is of how many lives one is looked at: each takes 0.2 s of a processor.
+// lookedAt is of how many lives one is looked at: each takes some milliseconds of a processor.
 const lookedAt = 5
 
 // leastAttributed is the part of the time from created to mounted, and from deleted to gone, that

@@ -202,10 +202,12 @@ func (o *recordOptions) into(
 		}
 		return err
 	}
+	saveTime()
 	var roles sync.WaitGroup
 	for _, endpoint := range o.endpoints.URLs {
 		through, err := o.endpoints.Client(endpoint)
 		if err != nil {
+			_ = writer.Close() // the first error counts
 			return err
 		}
 		roles.Go(func() { record.NewRole(endpoint, through).Follow(watching, writer) })
