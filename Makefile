@@ -298,7 +298,7 @@ bench-scale: cluster-tools build ## compare an empty cluster with one of 25000 c
 	@$(GO) run ./test/bench scale $(BENCH)
 
 .PHONY: bench-sidecars
-bench-sidecars: cluster-tools build ## measure the memory of all sidecars of a driver at rest, ours and upstream's (minutes)
+bench-sidecars: cluster-tools build ## measure the memory of all idle sidecars of a driver, ours and upstream's (minutes)
 	@tools/build.sh $(BIN) upstream-csi-provisioner upstream-csi-attacher upstream-csi-resizer upstream-csi-snapshotter
 	@$(GO) run ./test/bench sidecars $(BENCH)
 

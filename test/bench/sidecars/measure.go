@@ -36,7 +36,7 @@ type bench struct {
 func Workload() runner.Workload {
 	b := &bench{}
 	return runner.Workload{
-		Name: "sidecars", Summary: "memory of all sidecars of a driver at rest, ours and upstream's",
+		Name: "sidecars", Summary: "memory of all idle sidecars of a driver, ours and upstream's",
 		Flags: b.flags, Prepare: b.prepare, Contenders: b.contenders, Play: b.play, Report: b.report,
 		Driver: func() scripted.Server {
 			return runner.NewDriver(driverName,
@@ -190,5 +190,5 @@ func (b *bench) startOfNode() (started []*stage.Program, names []string, err err
 }
 
 func (b *bench) report() string {
-	return "\nResident memory at rest\n" + strings.Join(b.lines, "\n") + "\n"
+	return "\nResident memory without work\n" + strings.Join(b.lines, "\n") + "\n"
 }
