@@ -65,5 +65,6 @@ func TestChartOnEachNode(t *testing.T) {
 
 	r.remove(writer, reader, snapshot, claim, restored)
 	r.awaitNone(&corev1.PersistentVolumeList{}, &storagev1.VolumeAttachmentList{}, &snapshotv1.VolumeSnapshotContentList{})
+	r.removeAttributesClass("trims")
 	r.uninstall(objects)
 }

@@ -44,11 +44,19 @@ func (r *rig) uninstall(objects []*unstructured.Unstructured) {
 	r.driverIsGone()
 }
 
+// removeAttributesClass deletes a class while its protection runs, which is a controller of the chart: without
+// that its finalizer stays.
+func (r *rig) removeAttributesClass(name string) {
+	r.t.Helper()
+	r.remove(&storagev1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{Name: name}})
+}
+
 func (r *rig) delete(objects []*unstructured.Unstructured, which func(*unstructured.Unstructured) bool) {
 	r.t.Helper()
 	for _, object := range objects {
 		if which(object) {
-			must(r.t, r.Delete(r.t.Context(), object.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationBackground)))
+			err := r.Delete(r.t.Context(), object.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationBackground))
+			must(r.t, client.IgnoreNotFound(err))
 		}
 	}
 }

@@ -88,6 +88,7 @@ func TestTwoContainers(t *testing.T) {
 	r.remove(writer, reader, cloneReader, snapshot, claim, restored, clone)
 	r.awaitNone(&corev1.PersistentVolumeList{}, &storagev1.VolumeAttachmentList{}, &snapshotv1.VolumeSnapshotContentList{},
 		&groupv1.VolumeGroupSnapshotContentList{})
+	r.removeAttributesClass("trims")
 	r.uninstall(objects)
 }
 
