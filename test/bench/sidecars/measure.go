@@ -73,26 +73,22 @@ func (b *bench) prepare(ctx context.Context, r *runner.Run) error {
 // registration is the folder that stands for that of a kubelet.
 func (b *bench) registration() string { return filepath.Join(b.Dir, "registration") }
 
-// ofNode are the flags of a registrar.
-func (b *bench) ofNode() []string {
-	return []string{"--kubelet-registration-path=" + b.Socket(), "--plugin-registration-path=" + b.registration()}
-}
+// The contenders.
+const (
+	ours      = "ours"
+	upstreams = "upstream's"
+)
 
-// contenders are the containers beside the driver in its pods. Those of upstream on a node take no
-// kubeconfig, so play starts them.
-func (b *bench) contenders() []runner.Contender {
+// contenders are the containers beside the driver in the pod of its controller; play starts those of a node.
+func (*bench) contenders() []runner.Contender {
 	const leases = "--leader-election-namespace=default"
-	ours := func(args ...string) runner.Program {
-		return runner.Program{
-			Name: "purser", Account: account, Socket: true, HTTP: true, Ready: true,
-			Args: append([]string{"sidecars"}, args...),
-		}
-	}
 	upstream := func(name string, args ...string) runner.Program {
-		return runner.Program{Name: "upstream-" + name, Account: account, Socket: true, Args: args}
+		return runner.Program{Name: prefix + name, Account: account, Socket: true, Args: args}
 	}
 	return []runner.Contender{
-		{Name: "ours", Programs: []runner.Program{ours(leases), ours(append(b.ofNode(), "--node")...)}},
+		{Name: ours, Programs: []runner.Program{{
+			Name: "purser", Account: account, Socket: true, HTTP: true, Ready: true, Args: []string{"sidecars", leases},
+		}}},
 		{Name: upstreams, Programs: []runner.Program{
 			upstream("csi-provisioner", leases), upstream("csi-attacher"), upstream("csi-resizer"),
 			upstream("csi-snapshotter"),
@@ -100,7 +96,7 @@ func (b *bench) contenders() []runner.Contender {
 	}
 }
 
-const upstreams = "upstream's"
+const prefix = "upstream-"
 
 // play measures each contender without volumes, and then with them.
 func (b *bench) play(ctx context.Context, r *runner.Run) error {
@@ -133,18 +129,16 @@ func (b *bench) measure(ctx context.Context, one runner.Contender, many bool) er
 	var programs []string
 	for i, p := range running.Processes {
 		started = append(started, p.Program)
-		programs = append(programs, strings.TrimPrefix(one.Programs[i].Name, "upstream-"))
+		programs = append(programs, strings.TrimPrefix(one.Programs[i].Name, prefix))
 	}
-	if one.Name == upstreams {
-		others, names, err := b.startOfNode()
-		for _, p := range others {
-			defer p.Kill()
-		}
-		if err != nil {
-			return err
-		}
-		started, programs = append(started, others...), append(programs, names...)
+	others, names, err := b.startOfNode(one.Name)
+	for _, p := range others {
+		defer p.Kill()
 	}
+	if err != nil {
+		return err
+	}
+	started, programs = append(started, others...), append(programs, names...)
 	if err := runner.Pause(ctx, calmTime); err != nil {
 		return err
 	}
@@ -169,22 +163,31 @@ func (b *bench) measure(ctx context.Context, one runner.Contender, many bool) er
 
 func megabytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
-// startOfNode starts upstream's programs of a node, if their files are in the folder of the programs: there
-// are no Go modules of them.
-func (b *bench) startOfNode() (started []*stage.Program, names []string, err error) {
-	for name, args := range map[string][]string{
-		"csi-node-driver-registrar": b.ofNode(), "livenessprobe": {"--http-endpoint=127.0.0.1:0"},
-	} {
-		program := "upstream-" + name
-		if _, err := os.Stat(filepath.Join(b.Bin, program)); err != nil {
-			fmt.Fprintf(os.Stderr, "%s take part without %s: %v\n", upstreams, program, err)
+// startOfNode starts the programs of a contender beside the driver on a node. Upstream's take part if their files
+// are in the folder of the programs: there are no Go modules of them.
+func (b *bench) startOfNode(contender string) (started []*stage.Program, names []string, err error) {
+	registrar := []string{"--kubelet-registration-path=" + b.Socket(), "--plugin-registration-path=" + b.registration()}
+	programs := []struct {
+		name string
+		args []string
+	}{
+		{"purser", append([]string{"sidecars", "--node"}, registrar...)},
+	}
+	if contender == upstreams {
+		programs[0].name, programs[0].args = prefix+"csi-node-driver-registrar", registrar
+		programs = append(programs, programs[0])
+		programs[1].name, programs[1].args = prefix+"livenessprobe", []string{"--http-endpoint=127.0.0.1:0"}
+	}
+	for _, program := range programs {
+		if _, err := os.Stat(filepath.Join(b.Bin, program.name)); err != nil {
+			fmt.Fprintf(os.Stderr, "%s takes part without %s: %v\n", contender, program.name, err)
 			continue
 		}
-		p, err := b.Exec(upstreams, program, append(args, "--csi-address="+b.Socket()))
+		p, err := b.Exec(contender, program.name, append(program.args, "--csi-address="+b.Socket()))
 		if err != nil {
 			return started, names, err
 		}
-		started, names = append(started, p), append(names, name)
+		started, names = append(started, p), append(names, strings.TrimPrefix(program.name, prefix)+" on the node")
 	}
 	return started, names, nil
 }
