@@ -102,7 +102,8 @@ var eachRound = []growth{
 	failedCalls("/csi.v1.Controller/ControllerPublishVolume", "Internal"),
 	{
 		"csi_operations_seconds_count",
-		[]string{`method_name="/csi.v1.Node/NodePublishVolume"`, `grpc_status_code="Internal"`}, 1,
+		[]string{`method_name="/csi.v1.Node/NodePublishVolume"`, `grpc_status_code="Internal"`},
+		1,
 	},
 	// More than 0.05 a second, as the minutes of the rules pass.
 	{renewed, []string{`name="b-example"`}, 60 * apart * 0.06},
