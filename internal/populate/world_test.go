@@ -35,8 +35,12 @@ type world struct {
 	clock *clocktesting.FakeClock
 	claim *corev1.PersistentVolumeClaim
 
-	failures  int // pods that fail before one succeeds
-	reclaimed int // volumes that were deleted
+	progress  func(ctx context.Context, address string) (populate.Progress, bool)
+	metrics   *prometheus.Registry
+	nodes     []string // that the scheduler selects, one after the other; none for a class that does not wait
+	full      string   // node for which no volume can be made
+	failures  int      // pods that fail before one succeeds
+	reclaimed int      // volumes that were deleted
 	writer    *killed
 	events    []string
 }
@@ -78,11 +82,15 @@ func (w *world) start() *reconcile.Loop[Key, populate.Snapshot, populate.Action]
 		},
 		Populator: Populator{
 			Source: kindOfTest,
-			Pod:    func(*unstructured.Unstructured, Target) (Request, error) { return Request{Args: []string{"fill"}}, nil },
+			Pod: func(*unstructured.Unstructured, Target) (Request, error) {
+				return Request{Args: []string{"fill"}, Port: 7}, nil
+			},
 		},
 		Image: "i", Live: w.api, Writer: w.writer, Sources: oneSource{},
-		Metrics: telemetry.NewPopulating(prometheus.NewRegistry()),
+		Progress: w.progress,
 	}
+	w.metrics = prometheus.NewRegistry()
+	cfg.Metrics = telemetry.NewPopulating(w.metrics)
 	c := &Controller{cfg}
 	c.Cached = kube.NewOverlay(indexed{w.api, c.Indexes()}, w.clock)
 	return c.Loop()
@@ -192,6 +200,9 @@ func (w *world) others() {
 		w.kubelet(&pods.Items[i])
 	}
 	for i := range claims.Items {
+		if w.scheduler(&claims.Items[i]) {
+			continue
+		}
 		w.binder(&claims.Items[i], volumes.Items, pods.Items)
 	}
 	for i := range volumes.Items {
@@ -213,7 +224,7 @@ func (w *world) kubelet(pod *corev1.Pod) {
 			Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.NewTime(w.clock.Now()), Message: `{"written":7}`},
 		}}}
 	default:
-		pod.Status.Phase = corev1.PodRunning
+		pod.Status.Phase, pod.Status.PodIP = corev1.PodRunning, "192.0.2.1"
 	}
 	w.must(w.api.Status().Update(w.Context(), pod))
 }
@@ -240,6 +251,22 @@ func (w *world) binder(claim *corev1.PersistentVolumeClaim, volumes []corev1.Per
 		pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
 		w.must(w.api.Create(w.Context(), pv))
 	}
+}
+
+// scheduler selects a node for a claim that has none, and is the provisioner that gives a node back for which
+// it can make no volume. It reports whether it has changed the claim.
+func (w *world) scheduler(claim *corev1.PersistentVolumeClaim) bool {
+	switch node := claim.Annotations[names.AnnSelectedNode]; {
+	case len(w.nodes) > 0 && node == "" && claim.Spec.DataSourceRef != nil && claim.Spec.VolumeName == "":
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, names.AnnSelectedNode, w.nodes[0])
+		w.nodes = w.nodes[1:]
+	case node != "" && node == w.full && claim.Spec.DataSourceRef == nil:
+		delete(claim.Annotations, names.AnnSelectedNode)
+	default:
+		return w.full != "" && node == "" && claim.Spec.VolumeName == ""
+	}
+	w.must(w.api.Update(w.Context(), claim))
+	return true
 }
 
 // reclaim deletes a volume whose claim is gone.
