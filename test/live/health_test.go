@@ -59,7 +59,7 @@ type patientServer struct {
 func (s *patientServer) ControllerGetCapabilities(
 	ctx context.Context, r *csi.ControllerGetCapabilitiesRequest,
 ) (*csi.ControllerGetCapabilitiesResponse, error) {
-	return s.patient.scriptedDriver.ControllerGetCapabilities(ctx, r)
+	return s.patient.ControllerGetCapabilities(ctx, r)
 }
 
 func (s *patientServer) ControllerGetVolumeHealth(
