@@ -79,7 +79,8 @@ const (
 	upstreams = "upstream's"
 )
 
-// contenders are the containers beside the driver in the pod of its controller; play starts those of a node.
+// contenders are the containers beside the driver in the pod of its controller. Those of a node are
+// started by measure.
 func (*bench) contenders() []runner.Contender {
 	const leases = "--leader-election-namespace=default"
 	upstream := func(name string, args ...string) runner.Program {
@@ -163,8 +164,8 @@ func (b *bench) measure(ctx context.Context, one runner.Contender, many bool) er
 
 func megabytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
-// startOfNode starts the programs of a contender beside the driver on a node. Upstream's take part if their files
-// are in the folder of the programs: there are no Go modules of them.
+// startOfNode starts the programs of a contender beside the driver on a node. Upstream's take part if
+// their files are in the folder of the programs: there are no Go modules of them.
 func (b *bench) startOfNode(contender string) (started []*stage.Program, names []string, err error) {
 	registrar := []string{"--kubelet-registration-path=" + b.Socket(), "--plugin-registration-path=" + b.registration()}
 	programs := []struct {
