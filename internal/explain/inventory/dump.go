@@ -30,7 +30,8 @@ func Content(o client.Object) (map[string]any, error) {
 		o = nameOf(secret)
 	}
 	o = shallow(o)
-	o.SetManagedFields(writers(o))
+	written := writers(o.GetManagedFields())
+	o.SetManagedFields(nil)
 	if _, has := o.GetAnnotations()[annLastApplied]; has {
 		annotations := maps.Clone(o.GetAnnotations())
 		delete(annotations, annLastApplied)
@@ -49,6 +50,9 @@ func Content(o client.Object) (map[string]any, error) {
 		return nil, fmt.Errorf("%T %s: %w", o, o.GetName(), err)
 	}
 	content["apiVersion"], content["kind"] = kind.ToAPIVersionAndKind()
+	if metadata, is := content["metadata"].(map[string]any); is && len(written) > 0 {
+		metadata["managedFields"] = written
+	}
 	return content, nil
 }
 
@@ -72,14 +76,24 @@ func nameOf(secret *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata 
 	return name
 }
 
-// writers keeps of the managed fields which manager wrote the object or a subresource, and when.
-func writers(o client.Object) (all []metav1.ManagedFieldsEntry) {
-	for _, entry := range o.GetManagedFields() {
-		if entry.Time != nil {
-			all = append(all, metav1.ManagedFieldsEntry{
-				Manager: entry.Manager, Operation: entry.Operation, Subresource: entry.Subresource, Time: entry.Time,
-			})
+// writers returns of managed fields which manager wrote the object or a subresource, and when, as the
+// converter does. Each version has some, and the converter looks at each field of each.
+func writers(entries []metav1.ManagedFieldsEntry) (all []any) {
+	for _, entry := range entries {
+		if entry.Time == nil {
+			continue
 		}
+		writer := map[string]any{"time": entry.Time.ToUnstructured()}
+		if entry.Manager != "" {
+			writer["manager"] = entry.Manager
+		}
+		if entry.Operation != "" {
+			writer["operation"] = string(entry.Operation)
+		}
+		if entry.Subresource != "" {
+			writer["subresource"] = entry.Subresource
+		}
+		all = append(all, writer)
 	}
 	return all
 }

@@ -5,8 +5,10 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -196,5 +198,30 @@ func TestDumpOfOneNamespace(t *testing.T) {
 	old := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{OwnerReferences: owned}, Spec: appsv1.ReplicaSetSpec{Replicas: &none}}
 	if !IsOldRevision(old) || IsOldRevision(&appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{OwnerReferences: owned}}) {
 		t.Error("old revisions")
+	}
+}
+
+// A content says who wrote which part when, and not what.
+func TestContentOfWriters(t *testing.T) {
+	at := metav1.NewTime(time.Date(2026, 1, 31, 13, 0, 0, 0, time.FixedZone("", 3600)))
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data", ManagedFields: []metav1.ManagedFieldsEntry{
+		{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationApply, APIVersion: "v1", Time: &at, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)},
+		{Manager: "binder", Operation: metav1.ManagedFieldsOperationUpdate, Subresource: "status", Time: &at},
+		{Manager: "nobody"},
+	}}}
+	content, err := Content(claim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	metadata, _ := content["metadata"].(map[string]any)
+	want := []any{
+		map[string]any{"manager": "kubectl", "operation": "Apply", "time": "2026-01-31T12:00:00Z"},
+		map[string]any{"manager": "binder", "operation": "Update", "subresource": "status", "time": "2026-01-31T12:00:00Z"},
+	}
+	if diff := cmp.Diff(want, metadata["managedFields"]); diff != "" {
+		t.Error(diff)
+	}
+	if len(claim.ManagedFields) != 3 {
+		t.Error("the object was changed")
 	}
 }
