@@ -3,7 +3,7 @@
 //
 //  1. A [State] is what is shown: the objects of one time, and what is known of earlier times.
 //  2. A page is computed from a State as plain data (board.go, life.go, map.go, numbers.go), and
-//     written by the templates in pages.
+//     written by the functions of the file of the same name that ends in _page.go.
 //  3. [Server] serves the pages over HTTP, [Report] writes them into one file. Scripts and styles
 //     are in static; nothing is loaded from elsewhere, and Content-Security-Policy forbids it.
 //

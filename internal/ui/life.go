@@ -11,7 +11,7 @@ import (
 	"github.com/purser-csi/purser/internal/life"
 )
 
-// lifeBody is what the template of an object's page gets.
+// lifeBody is what the page of an object shows.
 type lifeBody struct {
 	Object explain.Ref
 	Report explain.Report

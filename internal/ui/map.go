@@ -14,7 +14,7 @@ import (
 	protection "github.com/purser-csi/purser/internal/protection/rules"
 )
 
-// mapBody is what the template of the map gets: the answer to a search, one node, the claims without
+// mapBody is what the map shows: the answer to a search, one node, the claims without
 // a pod, or the zones with their nodes.
 type mapBody struct {
 	Query    string

@@ -37,7 +37,7 @@ func (s *Server) file(id string) *State {
 }
 
 func (s *Server) openPage(w http.ResponseWriter, r *http.Request) {
-	s.write(w, r, http.StatusOK, page{Name: "open", Title: "Open a file", Time: time.Now()})
+	s.write(w, r, http.StatusOK, page{Title: "Open a file", Body: openBody{}, Time: time.Now()})
 }
 
 // open reads the files of a form, and leads to their board.

@@ -8,15 +8,16 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"html/template"
 	"io"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
 	explain "github.com/purser-csi/purser/internal/explain/rules"
-	"github.com/purser-csi/purser/internal/printable"
 )
 
 // ReportOptions choose what a report has.
@@ -41,47 +42,31 @@ func Report(to io.Writer, s *State, o ReportOptions) error {
 	if err != nil {
 		return err
 	}
-	script, style := string(static("app.js")), string(static("app.css"))
 	var body strings.Builder
-	first.Name, first.Body = "raw", template.HTML(pages[pageBoard]) // a template has written it
-	if err := templates.ExecuteTemplate(&body, "body", first); err != nil {
+	if err := writeNode(&body, documentBody(first, g.Raw(pages[pageBoard]))); err != nil { // the program has written it
 		return fmt.Errorf("report: %w", err)
 	}
-	head := reportHead{
-		Title: first.Title, Script: template.JS(script), Style: template.CSS(style), // of the program
-		Body: template.HTML(inFile(printable.Text(body.String()))), Data: data, // a template has written it
-		Policy: fmt.Sprintf("default-src 'none'; script-src 'sha256-%s'; style-src 'sha256-%s'; base-uri 'none'; "+
-			"form-action 'none'", hashOf(script), hashOf(style)),
-	}
-	return reportTemplate.Execute(to, head)
+	return reportDocument(first.Title, inFile(body.String()), data).Render(to)
 }
 
-// reportHead is what the template of the file gets.
-type reportHead struct {
-	Title, Policy string
-	Script        template.JS
-	Style         template.CSS
-	Body          template.HTML
-	Data          string // base64 of compressed JSON: pages by address
+// reportDocument is the file. body is HTML; data are the pages by address, as base64 of compressed
+// JSON. The policy allows the script and the style of the program alone.
+func reportDocument(title, body, data string) g.Node {
+	script, style := string(static("app.js")), string(static("app.css"))
+	policy := fmt.Sprintf("default-src 'none'; script-src 'sha256-%s'; style-src 'sha256-%s'; base-uri 'none'; "+
+		"form-action 'none'", hashOf(script), hashOf(style))
+	return g.Group{g.Raw(doctype), h.HTML(
+		h.Lang("en"),
+		h.Head(
+			h.Meta(h.Charset("utf-8")),
+			h.Meta(g.Attr("http-equiv", "Content-Security-Policy"), h.Content(policy)),
+			viewport(), colorScheme(),
+			h.TitleEl(g.Text(title+" – Purser")),
+			h.StyleEl(g.Raw(style)),
+		),
+		h.Body(g.Raw(body), h.Div(h.ID("pages"), g.Attr("hidden"), g.Text(data)), h.Script(g.Raw(script))),
+	)}
 }
-
-var reportTemplate = template.Must(template.New("").Parse(`<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{{.Policy}}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{{.Title}} – Purser</title>
-<style>{{.Style}}</style>
-</head>
-<body>
-{{.Body}}
-<div id="pages" hidden>{{.Data}}</div>
-<script>{{.Script}}</script>
-</body>
-</html>
-`))
 
 func hashOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
@@ -128,7 +113,7 @@ func (r *reported) add(address string, make func(*State, url.Values) (page, erro
 	}
 	p.Report, p.Single, p.Live = true, r.options.Single, false
 	var text strings.Builder
-	if err := p.write(&text, "main"); err != nil {
+	if err := p.writeMain(&text); err != nil {
 		return p, err
 	}
 	r.pages[address] = inFile(text.String())

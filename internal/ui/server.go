@@ -134,11 +134,11 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, code int, p page)
 	p.CanAdd = s.Open != nil
 	p.Query = r.URL.Query().Get("q")
 	var text strings.Builder
-	name := "document"
-	if r.Header.Get(headerPart) != "" || p.Name == "at" {
-		name = "main"
+	write := p.writeDocument
+	if _, isPart := p.Body.(*atBody); isPart || r.Header.Get(headerPart) != "" {
+		write = p.writeMain
 	}
-	if err := p.write(&text, name); err != nil {
+	if err := write(&text); err != nil {
 		http.Error(w, "the page could not be made", http.StatusInternalServerError)
 		return
 	}
@@ -151,15 +151,15 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, code int, p page)
 
 // fail writes a page about an error.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, code int, err error) {
-	s.write(w, r, code, page{Name: "errorpage", Title: http.StatusText(code), Body: err.Error(), Time: time.Now()})
+	s.write(w, r, code, page{Title: http.StatusText(code), Body: errorBody(err.Error()), Time: time.Now()})
 }
 
 // pageOf returns a page of a state without its body.
-func pageOf(s *State, name, title string) page {
-	return page{Name: name, Nav: name, Title: title, Source: s.Title, Time: s.Cluster.Now, Live: s.Live}
+func pageOf(s *State, nav, title string) page {
+	return page{Nav: nav, Title: title, Source: s.Title, Time: s.Cluster.Now, Live: s.Live}
 }
 
-// boardBody is what the template of the board gets.
+// boardBody is what the board shows.
 type boardBody struct {
 	Board    *board
 	Filtered bool
@@ -179,7 +179,7 @@ func boardPage(s *State, query url.Values) (page, error) {
 	return p, nil
 }
 
-// reasonBody is what the template of a reason gets.
+// reasonBody is what the page of a reason shows.
 type reasonBody struct {
 	Name       verdict.Reason
 	Paragraphs []string
@@ -191,7 +191,7 @@ func reasonPage(s *State, query url.Values) (page, error) {
 	if !verdict.IsDocumented(reason) {
 		return page{}, fmt.Errorf("there is no reason %q", reason)
 	}
-	p := pageOf(s, "reasonpage", string(reason))
+	p := pageOf(s, "reason", string(reason))
 	p.Live = false
 	texts := []string{verdict.Meaning(reason), verdict.Advice(reason)}
 	p.Body = reasonBody{reason, texts, verdict.Describe(reason).Event}

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"html/template"
 	"net/http"
 	"slices"
 	"strings"
@@ -165,7 +164,7 @@ func (r *reviewer) guard(inner http.Handler, hasTLS bool) http.Handler {
 		case hasTLS && req.Method == http.MethodGet:
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
 			w.WriteHeader(http.StatusUnauthorized)
-			_ = loginPage.Execute(w, nil) // a browser that has gone needs no answer
+			_ = loginPage().Render(w) // a browser that has gone needs no answer
 		default:
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			http.Error(w, "a token of the cluster is needed", http.StatusUnauthorized)
@@ -183,16 +182,3 @@ func (r *reviewer) login(w http.ResponseWriter, req *http.Request) {
 	})
 	http.Redirect(w, req, "/", http.StatusSeeOther)
 }
-
-var loginPage = template.Must(template.New("").Parse(`<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>Token – Purser</title>
-<meta name="viewport" content="width=device-width, initial-scale=1">
-</head>
-<body><main><h1>Token</h1>
-<p>The pages are for users who may list volumes, pods and events in the whole cluster.</p>
-<form method="post" action="/login">
-<p><label for="token">A token of the cluster, such as that of kubectl create token</label></p>
-<p><input id="token" name="token" type="password" autocomplete="off" required>
-<button type="submit">Open</button></p></form>
-</main></body></html>
-`))
