@@ -3,9 +3,12 @@ package roles
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -70,6 +73,9 @@ func Execute(ctx context.Context, p cli.Program) error {
 	root.InitDefaultHelpCmd()
 	if help, _, err := root.Find([]string{"help"}); err == nil {
 		help.Args = knownTopic
+	}
+	for _, c := range root.Commands() {
+		cli.AddVersionFlag(c)
 	}
 	root.SetArgs(p.Args)
 	root.SetOut(p.Out)
@@ -167,8 +173,7 @@ role is the first argument, or the name of the program.`,
 			root.AddCommand(c)
 		}
 	}
-	root.SetUsageTemplate(usage)
-	cobra.AddTemplateFunc("flagHelp", cli.FlagHelp)
+	root.SetUsageFunc(writeUsage)
 	root.SetFlagErrorFunc(cli.FlagError)
 	return root
 }
@@ -189,20 +194,34 @@ func knownTopic(c *cobra.Command, args []string) error {
 	return knownRole(c.Root(), args)
 }
 
-// usage is cobra's usage template, with flags wrapped at 80 columns.
-const usage = `Usage:
-  {{if .HasAvailableSubCommands}}{{.CommandPath}} ROLE [flags]{{else}}{{.UseLine}}{{end}}
-{{- if .HasExample}}
-
-Examples:
-{{.Example}}{{end}}
-{{- if .HasAvailableSubCommands}}{{$cmds := .Commands}}{{range $group := .Groups}}
-
-{{.Title}}{{range $cmds}}{{if (and (eq .GroupID $group.ID) .IsAvailableCommand)}}
-  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{end}}
-{{- if .HasAvailableLocalFlags}}
-{{flagHelp .LocalFlags}}{{end}}
-{{- if .HasAvailableSubCommands}}
-
-'purser ROLE --help' says more about a role.{{end}}
-`
+// writeUsage writes how to call a command, with flags wrapped at 80 columns. It is a function since
+// a template of cobra needs package text/template: docs/design.md.
+func writeUsage(c *cobra.Command) error {
+	var text strings.Builder
+	line := func(format string, values ...any) { fmt.Fprintf(&text, format, values...) }
+	if c.HasAvailableSubCommands() {
+		line("Usage:\n  %s ROLE [flags]", c.CommandPath())
+	} else {
+		line("Usage:\n  %s", c.UseLine())
+	}
+	if c.HasExample() {
+		line("\n\nExamples:\n%s", c.Example)
+	}
+	for _, group := range c.Groups() {
+		line("\n\n%s", group.Title)
+		for _, role := range c.Commands() {
+			if role.GroupID == group.ID && role.IsAvailableCommand() {
+				line("\n  %-*s %s", role.NamePadding(), role.Name(), role.Short)
+			}
+		}
+	}
+	if c.HasAvailableLocalFlags() {
+		line("\n%s", cli.FlagHelp(c.LocalFlags()))
+	}
+	if c.HasAvailableSubCommands() {
+		line("\n\n'purser ROLE --help' says more about a role.")
+	}
+	line("\n")
+	_, err := io.WriteString(c.OutOrStderr(), text.String())
+	return err
+}

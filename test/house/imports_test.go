@@ -172,6 +172,28 @@ func TestForeignServersStayOut(t *testing.T) {
 	}
 }
 
+// No package of the program imports text/template or html/template. Their Execute calls methods by
+// name, so that the linker keeps every exported method of the program: docs/design.md.
+func TestTemplatesStayOut(t *testing.T) {
+	all := packages(t)
+	var linked []string
+	for _, p := range all {
+		if strings.HasPrefix(p.ImportPath, module+"/cmd/") {
+			linked = append(append(linked, p.ImportPath), p.Deps...)
+		}
+	}
+	for _, p := range all {
+		if !slices.Contains(linked, p.ImportPath) {
+			continue
+		}
+		for _, template := range []string{"text/template", "html/template"} {
+			if slices.Contains(p.Imports, template) {
+				t.Errorf("%s imports %s: write pages with gomponents, and other texts with fmt", p.ImportPath, template)
+			}
+		}
+	}
+}
+
 func TestEveryRoomSaysWhatItIsFor(t *testing.T) {
 	for _, p := range packages(t) {
 		if p.Doc == "" && len(p.GoFiles) > 0 {

@@ -74,8 +74,9 @@ func NewRoleCommand(program Program, r FlaggedRole, c *cobra.Command) *cobra.Com
 // NewDropInCommand is [NewRoleCommand] for a role that takes the place of an upstream program. As
 // there, --version prints the name of the program and its version (CL-3, AT-P5).
 func NewDropInCommand(program Program, r FlaggedRole, c *cobra.Command) *cobra.Command {
-	c.SetVersionTemplate(program.Name + " {{.Version}}\n")
-	return NewRoleCommand(program, r, c)
+	NewRoleCommand(program, r, c)
+	printVersionOf(program, c)
+	return c
 }
 
 // Run validates and runs a role as the body of a command.
