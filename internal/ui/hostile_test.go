@@ -87,6 +87,8 @@ func (f *filler) fillKind(v reflect.Value, depth int) {
 		v.SetInt(int64(f.n))
 	case reflect.Float64:
 		v.SetFloat(float64(f.n) / 7)
+	default:
+		panic("a field of the kind " + v.Kind().String())
 	}
 }
 
