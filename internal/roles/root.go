@@ -135,6 +135,28 @@ role is the first argument, or the name of the program.`,
 		&cobra.Group{ID: cli.GroupKeep, Title: "To look after volumes:"},
 		&cobra.Group{ID: cli.GroupRun, Title: "To run in a cluster:"},
 	)
+	addRoles(root, p)
+	// These take arguments, and end at the first mistake.
+	streams := explain.Streams{In: os.Stdin, Out: p.Out, Err: p.Err}
+	for group, commands := range map[string][]*cobra.Command{
+		cli.GroupAsk: slices.Concat(
+			explain.New(streams), ui.New(streams), []*cobra.Command{cli.VersionCommand(p.Version)},
+		),
+		cli.GroupKeep: daytwo.New(streams),
+		cli.GroupTry:  {cli.CompletionCommand()},
+	} {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	root.SetUsageFunc(writeUsage)
+	root.SetFlagErrorFunc(cli.FlagError)
+	return root
+}
+
+// addRoles adds the commands that run a role.
+func addRoles(root *cobra.Command, p cli.Program) {
 	root.AddCommand(
 		up.Command(p),
 		driver.Command(p),
@@ -159,23 +181,6 @@ role is the first argument, or the name of the program.`,
 		cli.CollectMistakes(c.Flags())
 		cli.SetRoleExitCodes(c)
 	}
-	// These take arguments, and end at the first mistake.
-	streams := explain.Streams{In: os.Stdin, Out: p.Out, Err: p.Err}
-	for group, commands := range map[string][]*cobra.Command{
-		cli.GroupAsk: slices.Concat(
-			explain.New(streams), ui.New(streams), []*cobra.Command{cli.VersionCommand(p.Version)},
-		),
-		cli.GroupKeep: daytwo.New(streams),
-		cli.GroupTry:  {cli.CompletionCommand()},
-	} {
-		for _, c := range commands {
-			c.GroupID = group
-			root.AddCommand(c)
-		}
-	}
-	root.SetUsageFunc(writeUsage)
-	root.SetFlagErrorFunc(cli.FlagError)
-	return root
 }
 
 // knownRole refuses a first argument that is not a role.
