@@ -207,7 +207,7 @@ func TestContentOfWriters(t *testing.T) {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data", ManagedFields: []metav1.ManagedFieldsEntry{
 		{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationApply, APIVersion: "v1", Time: &at, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)},
 		{Manager: "binder", Operation: metav1.ManagedFieldsOperationUpdate, Subresource: "status", Time: &at},
-		{Manager: "nobody"},
+		{Manager: "unknown"},
 	}}}
 	content, err := Content(claim)
 	if err != nil {
