@@ -70,7 +70,7 @@ func TestReport(t *testing.T) {
 	for _, part := range []string{"script", "style"} {
 		_, inner, _ := strings.Cut(text, "<"+part+">")
 		inner, _, _ = strings.Cut(inner, "</"+part+">")
-		if !strings.Contains(text, strings.ReplaceAll("sha256-"+hashOf(inner), "+", "&#43;")) {
+		if !strings.Contains(text, "sha256-"+hashOf(inner)) {
 			t.Errorf("the policy does not allow the %s", part)
 		}
 	}

@@ -38,6 +38,8 @@ func documents(t *testing.T, path string) (objects []*unstructured.Unstructured)
 
 // A cluster accepts every shipped manifest: each is applied with a dry run, in which an unknown
 // field is an error.
+//
+// ofPopulators is left out: the custom resource of its kind is upstream's.
 func TestManifestsAreAccepted(t *testing.T) {
 	t.Parallel()
 	b := newTestNamespace(t, shared(t))
@@ -51,7 +53,7 @@ func TestManifestsAreAccepted(t *testing.T) {
 			if err == nil && entry.IsDir() && slices.Contains(elsewhere, entry.Name()) {
 				return filepath.SkipDir
 			}
-			if err == nil && strings.HasSuffix(entry.Name(), ".yaml") {
+			if err == nil && strings.HasSuffix(entry.Name(), ".yaml") && entry.Name() != ofPopulators {
 				t.Run(strings.TrimPrefix(path, root+string(filepath.Separator)), func(t *testing.T) { b.mustTake(t, path) })
 			}
 			return err
@@ -81,3 +83,5 @@ func (b testNamespace) mustTake(t *testing.T, path string) {
 		}
 	}
 }
+
+const ofPopulators = "populator-http-registration.yaml"

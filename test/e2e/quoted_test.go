@@ -33,6 +33,9 @@ var kubectls = map[string]string{
 	"kubectl logs": "kubectl logs --help", // without a kubelet there are none
 	"kubectl get events --field-selector reason=VolumeFailedDelete":                          "",
 	"kubectl get events -A --field-selector reason=ProvisioningFailed":                       "",
+	"kubectl get events -A --field-selector reason=VolumeConditionAbnormal":                  "",
+	"kubectl create token NAME":                                                              "kubectl create token --help", // as any account
+	"kubectl port-forward -n NAMESPACE POD 8443:PORT":                                        "kubectl port-forward --help", // without a kubelet
 	"kubectl get events -n default":                                                          "",
 	"kubectl get pods":                                                                       "",
 	"kubectl get pods -n purser-system":                                                      "",

@@ -78,7 +78,7 @@ func Follow(
 func (w *Watcher) handler(each func(Seen)) toolscache.ResourceEventHandler {
 	pass := func(before, now any, deleted, initial bool) {
 		if unknown, is := now.(toolscache.DeletedFinalStateUnknown); is {
-			now = unknown.Obj
+			now = unversioned(unknown.Obj)
 		}
 		s := Seen{Deleted: deleted, Initial: initial}
 		if o, is := before.(client.Object); is {
@@ -95,6 +95,18 @@ func (w *Watcher) handler(each func(Seen)) toolscache.ResourceEventHandler {
 		UpdateFunc: func(before, o any) { pass(before, o, false, false) },
 		DeleteFunc: func(o any) { pass(nil, o, true, false) },
 	}
+}
+
+// unversioned returns an object whose deletion the watch missed: its version is that of the last change that
+// was seen, not that of the deletion.
+func unversioned(object any) any {
+	o, is := object.(client.Object)
+	if !is {
+		return object
+	}
+	o = o.DeepCopyObject().(client.Object)
+	o.SetResourceVersion("")
+	return o
 }
 
 // Unread returns the kinds that may not be read, with the cause.

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -91,5 +92,21 @@ func (w *Watcher) await(ctx context.Context, t *testing.T, is func(*explain.Clus
 		case <-ctx.Done():
 			t.Fatal("no change is signalled")
 		}
+	}
+}
+
+// A deletion that the watch missed has no version: that of the object is of an earlier change.
+func TestMissedDeletionHasNoVersion(t *testing.T) {
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data", ResourceVersion: "7"}}
+	var all []Seen
+	w := &Watcher{changed: make(chan struct{}, 1)}
+	handler := w.handler(func(s Seen) { all = append(all, s) })
+	handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "data", Obj: claim})
+	handler.OnDelete(claim)
+	if len(all) != 2 || !all[0].Deleted || all[0].Object.GetResourceVersion() != "" || all[1].Object.GetResourceVersion() != "7" {
+		t.Errorf("%+v", all)
+	}
+	if claim.ResourceVersion != "7" {
+		t.Error("the object of the cache was changed")
 	}
 }

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"sync"
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/transport"
@@ -83,6 +85,7 @@ func (e *Endpoints) transport(endpoint string) (http.RoundTripper, error) {
 		}
 	case isLoopback(u.Hostname()):
 		config.InsecureSkipVerify = true // a port-forward, whose other end the API server has chosen
+		config.VerifyConnection = pinned()
 	}
 	through := &http.Transport{TLSClientConfig: config, Proxy: http.ProxyFromEnvironment}
 	if e.tokenFile == "" {
@@ -93,6 +96,26 @@ func (e *Endpoints) transport(endpoint string) (http.RoundTripper, error) {
 		return nil, fmt.Errorf("--role-token-file: %w", err)
 	}
 	return with, nil
+}
+
+// pinned accepts the certificate of the first connection and no other one: when a port-forward has ended,
+// another user of the machine can listen at its port, and must not get the token.
+func pinned() func(tls.ConnectionState) error {
+	var mu sync.Mutex
+	var first []byte
+	return func(s tls.ConnectionState) error {
+		mu.Lock()
+		defer mu.Unlock()
+		now := s.PeerCertificates[0].Raw // a server has one
+		if first == nil {
+			first = now
+		}
+		if !bytes.Equal(first, now) {
+			return errors.New("another certificate than before: another program answers at the port, or the role " +
+				"has started again; begin again, or give --role-ca-file")
+		}
+		return nil
+	}
 }
 
 func isLoopback(host string) bool {

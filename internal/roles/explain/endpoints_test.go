@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
@@ -71,5 +73,21 @@ func TestEndpoints(t *testing.T) {
 	}
 	if isLoopback("role.example.com") || isLoopback("10.0.0.1") || !isLoopback("127.0.0.1") || !isLoopback("::1") {
 		t.Error("certificates of other machines are not checked")
+	}
+}
+
+// A role that is reached by a port-forward keeps its certificate: another program at the port gets no token.
+func TestCertificateIsPinned(t *testing.T) {
+	accept := pinned()
+	with := func(raw string) tls.ConnectionState {
+		return tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Raw: []byte(raw)}}}
+	}
+	for _, again := range []string{"first", "first"} {
+		if err := accept(with(again)); err != nil {
+			t.Errorf("%s: %v", again, err)
+		}
+	}
+	if err := accept(with("second")); err == nil {
+		t.Error("another certificate is accepted")
 	}
 }

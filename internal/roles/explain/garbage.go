@@ -1,9 +1,13 @@
 package explain
 
 import (
+	"context"
+	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
+	"time"
 )
 
 const (
@@ -14,15 +18,35 @@ const (
 	leastPercent, mostPercent = 100, 1000
 )
 
-// saveTime has garbage collected less often if few objects are kept, unless the environment says when.
-func saveTime() {
+// adjusted is how often the objects that are kept are measured: a cluster grows.
+const adjusted = 10 * time.Second
+
+// saveTime has garbage collected less often while few objects are kept, unless the environment says when.
+// It ends with ctx.
+func saveTime(ctx context.Context) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
 	runtime.GC() // the lists were decoded
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	debug.SetGCPercent(percentFor(m.HeapAlloc))
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	tick := time.NewTicker(adjusted)
+	defer tick.Stop()
+	for {
+		metrics.Read(live)
+		kept := live[0].Value.Uint64()
+		debug.SetGCPercent(percentFor(kept))
+		debug.SetMemoryLimit(limitFor(kept)) // for what is kept before the next tick
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// limitFor returns the bytes of memory above which garbage is collected more often than percentFor says.
+func limitFor(heap uint64) int64 {
+	return int64(min(2*heap+4*spare, math.MaxInt64)) //nolint:gosec // it is bounded
 }
 
 // percentFor returns by how many percent a heap of so many bytes grows with the spare memory; at least the

@@ -202,7 +202,7 @@ func (o *recordOptions) into(
 		}
 		return err
 	}
-	saveTime()
+	go saveTime(watching)
 	var roles sync.WaitGroup
 	for _, endpoint := range o.endpoints.URLs {
 		through, err := o.endpoints.Client(endpoint)

@@ -165,7 +165,9 @@
     }
     const answer = await fetch('at?' + new URLSearchParams(new FormData(form)));
     const text = await answer.text();
-    if (number === asked) part.innerHTML = text;
+    if (number !== asked) return;
+    if (answer.ok) part.innerHTML = text;
+    else part.textContent = `The server does not answer this: ${answer.status}. Load the page again.`;
   };
 
   document.addEventListener('click', async (event) => {

@@ -13,7 +13,7 @@ addEventListener('connect', ({ports: [tab]}) => {
   tab.addEventListener('message', ({data}) => {
     if (data === 'listen') {
       tabs.add(tab);
-      if (!source) listen();
+      if (!source || source.readyState === EventSource.CLOSED) listen(); // refused: the tab may have a newer cookie
       else if (source.readyState === EventSource.OPEN) tab.postMessage('state'); // as the server does at the begin
     } else {
       tabs.delete(tab);
