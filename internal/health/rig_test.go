@@ -38,7 +38,8 @@ const (
 	gateOn    = ""
 	gateOff   = "off"
 	forbidden = "forbidden"
-	broken    = "broken" // the first write fails
+	broken    = "broken"  // the first write fails
+	webhook   = "webhook" // a mutating webhook changes the messages of each write
 )
 
 // rig is a controller on an API server in memory, with a driver that plays a script, under virtual time.
@@ -68,6 +69,8 @@ type driver struct {
 	seconds map[int64]int // calls about single volumes, by second
 	listAll bool          // the list has the healthy volumes too
 	abort   int           // so many second pages are refused with ABORTED
+	// next, if set, returns the token of the page after a number of calls of the list.
+	next func(call int) string
 }
 
 func (d *driver) ControllerGetVolumeHealth(
@@ -110,6 +113,9 @@ func (d *driver) ControllerListVolumeHealth(
 	answer := &csi.ControllerListVolumeHealthResponse{Entries: all[from:to]}
 	if to < len(all) {
 		answer.NextToken = strconv.Itoa(to)
+	}
+	if d.next != nil {
+		answer.NextToken = d.next(d.calls[methodList])
 	}
 	return answer, nil
 }
@@ -212,7 +218,15 @@ func (r *rig) patch(
 		return nil // the object comes back without the field
 	}
 	r.writes++
-	return c.SubResource(sub).Patch(ctx, o, p, opts...)
+	if err := c.SubResource(sub).Patch(ctx, o, p, opts...); err != nil || r.server != webhook || r.writes > 50 {
+		return err
+	}
+	claim := o.(*corev1.PersistentVolumeClaim)
+	if claim.Status.HealthStatus != nil {
+		claim.Status.HealthStatus.HealthConditions[0].Message = "changed by the webhook"
+	}
+	r.due[claim.Spec.VolumeName] = r.clock.Now() // the watch shows the change
+	return c.SubResource(sub).Update(ctx, claim)
 }
 
 // play runs the controller until some time after the start, with a list in each interval if it lists.
@@ -247,7 +261,7 @@ func (r *rig) play(until time.Duration) {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		if result.RequeueAfter > 0 {
+		if _, is := r.due[key]; !is && result.RequeueAfter > 0 {
 			r.due[key] = r.clock.Now().Add(result.RequeueAfter)
 		}
 	}

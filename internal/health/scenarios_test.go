@@ -1,17 +1,23 @@
 package health
 
 import (
+	"context"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/purser-csi/purser/internal/csirpc"
 	health "github.com/purser-csi/purser/internal/health/rules"
 )
 
@@ -88,6 +94,7 @@ func TestScenarios(t *testing.T) {
 		{"HM-15: a driver that is down from the start", false, gateOn, "eeeee", true, "", "Inaccessible/Gone", 0, 0, 5},
 		{"HM-43: a condition of the process before that has ended", false, gateOn, ".....", true, recovered, "", 1, 0, 5},
 		{"HM-H2: flapping", false, gateOn, ".x.x.x.x.x.x.x.x", false, strings.Join([]string{abnormal, recovered, abnormal, abnormal}, ", "), "Inaccessible/Gone", 3, 0, 16},
+		{"HM-H2: flapping of a listed volume that ends", true, gateOn, ".x.x.x.......", false, strings.Join([]string{abnormal, recovered, abnormal, recovered, abnormal, recovered}, ", "), "", 6, 13, 3},
 		{"HM-H2: flapping that ends", false, gateOn, ".x.x.x................", false, strings.Join([]string{abnormal, recovered, abnormal, abnormal, recovered}, ", "), "", 4, 0, 22},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -112,6 +119,9 @@ func TestScenarios(t *testing.T) {
 			}
 			if got := strings.Join(r.events, ", "); got != tc.events {
 				t.Errorf("events %s, want %s", got, tc.events)
+			}
+			if tc.server == gateOn && !strings.Contains(tc.script, "e") && (end != "") != (len(r.state().Claims) > 0) {
+				t.Errorf("the claim has %q, the metrics %v", end, r.state().Claims)
 			}
 			if end != tc.end || r.writes != tc.writes {
 				t.Errorf("the claim has %q after %d writes, want %q after %d", end, r.writes, tc.end, tc.writes)
@@ -152,6 +162,107 @@ func TestListBeginsAgain(t *testing.T) {
 		if got := !r.memory.list.at.IsZero(); got != complete || complete && len(r.memory.list.reports) != 700 {
 			t.Errorf("%d aborted pages: complete %t, %d reports", aborts, got, len(r.memory.list.reports))
 		}
+	}
+}
+
+// A list that exceeds a bound is not complete: it changes nothing, and is logged once.
+func TestListBounds(t *testing.T) {
+	for name, tc := range map[string]struct {
+		next  func(call int) string
+		calls int // of two lists
+	}{
+		"one token again and again": {func(int) string { return "0" }, 4},
+		"tokens in a circle":        {func(call int) string { return []string{"0", "00", "000"}[call%3] }, 8},
+		"too many pages":            {func(call int) string { return "page " + strconv.Itoa(call) }, 2 * csirpc.MostPages},
+	} {
+		t.Run("HM-42: "+name, func(t *testing.T) {
+			r := newRig(t, true, gateOn, 1)
+			r.driver.state, r.driver.next = plays("d", time.Minute), tc.next
+			var logged []string
+			ctx := logr.NewContext(t.Context(), funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{}))
+			r.listOnce(ctx)
+			r.listOnce(ctx)
+			if !r.memory.list.at.IsZero() || len(logged) != 1 || !strings.Contains(logged[0], wholeList) {
+				t.Errorf("complete: %t, logged: %s", !r.memory.list.at.IsZero(), logged)
+			}
+			if got := r.driver.calls[methodList]; got != tc.calls {
+				t.Errorf("%d calls, want %d", got, tc.calls)
+			}
+			r.driver.next = nil
+			r.listOnce(ctx)
+			if r.memory.list.at.IsZero() || len(logged) != 2 {
+				t.Errorf("after it: complete: %t, logged: %s", !r.memory.list.at.IsZero(), logged)
+			}
+		})
+	}
+	t.Run("HM-42: too many volumes", func(t *testing.T) {
+		r := newRig(t, true, gateOn, 1)
+		r.driver.state = func(string, time.Time) ([]*csi.VolumeHealth_VolumeHealthEntry, error) { return letters['d'], nil }
+		for i := range mostListed {
+			r.driver.handles = append(r.driver.handles, "other-"+strconv.Itoa(i))
+		}
+		r.CSI = onePage{r.driver}
+		if r.listOnce(t.Context()); !r.memory.list.at.IsZero() {
+			t.Errorf("a list of %d volumes is complete", len(r.memory.list.reports))
+		}
+		r.driver.handles = r.driver.handles[:mostListed]
+		if r.listOnce(t.Context()); r.memory.list.at.IsZero() {
+			t.Errorf("a list of %d volumes is not complete", mostListed)
+		}
+	})
+}
+
+// onePage is a driver whose list is one page, whatever the request asks for.
+type onePage struct{ *driver }
+
+func (d onePage) ControllerListVolumeHealth(
+	ctx context.Context, r *csi.ControllerListVolumeHealthRequest, _ ...grpc.CallOption,
+) (*csi.ControllerListVolumeHealthResponse, error) {
+	r.MaxEntries = 1 << 30
+	return d.driver.ControllerListVolumeHealth(ctx, r)
+}
+
+// Two writers whose conditions differ do not overwrite each other without a pause.
+func TestSecondWriter(t *testing.T) {
+	r := newRig(t, true, webhook, 1)
+	r.driver.state = plays("xd", 5*time.Minute)
+	r.play(5 * time.Minute)
+	if r.writes != 5 {
+		t.Errorf("%d writes in five minutes, want one a minute", r.writes)
+	}
+	r.play(5*time.Minute + time.Second) // the sixth, and another condition, which is written at once
+	if got := r.health().HealthConditions[0].Reason; r.writes != 7 || got != "PathLost" {
+		t.Errorf("%d writes, the last one of %s", r.writes, got)
+	}
+}
+
+// HM-46: that the API server removes or updates a field that exists says nothing about its gate.
+func TestRollbackOfTheGate(t *testing.T) {
+	old := corev1.VolumeHealthCondition{Status: corev1.VolumeHealthDegraded, Reason: "Slow"}
+	for _, tc := range []struct {
+		name    string
+		volume  string
+		write   health.Conditions
+		refused bool
+	}{
+		{"HM-46: a removal", "v0", nil, true},
+		{"HM-46: an update", "v0", health.Conditions{{Status: corev1.VolumeHealthDataLoss, Reason: "Bad"}}, true},
+		{"HM-46: a new field", "v1", health.Conditions{old}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, true, gateOn, 2, old)
+			r.memory.setRefused(start)
+			s, err := r.Gather(t.Context(), tc.volume)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := r.store(t.Context(), s, health.Store{Conditions: tc.write}); err != nil || r.writes != 1 {
+				t.Fatal(err, r.writes)
+			}
+			if got := !r.memory.refused.IsZero(); got != tc.refused {
+				t.Errorf("refused: %t, want %t", got, tc.refused)
+			}
+		})
 	}
 }
 

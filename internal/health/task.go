@@ -96,6 +96,11 @@ func (c *Controller) store(ctx context.Context, s health.Snapshot, a health.Stor
 		c.Measures.Dropped()
 	}
 	if why == "" {
+		now := c.Clock.Now()
+		c.memory.change(s.Volume.UID, func(k *health.Known) { k.Wrote, k.WroteAt = a.Conditions, now })
+		if status == nil || s.Claim.Status.HealthStatus != nil {
+			return nil // the API server removes and updates a field that it has also with the gate off
+		}
 		if c.memory.setRefused(time.Time{}) {
 			logr.FromContextOrDiscard(ctx).Info("the API server stores the health of volumes")
 		}
@@ -129,10 +134,13 @@ func (c *Controller) tell(s health.Snapshot, t health.Tell) {
 	}
 }
 
-// observe keeps what a run has read of a claim.
+// observe keeps what a run has read of a claim, and the end of a flapping volume's rest, which no answer
+// of the driver brings if it lists.
 func (c *Controller) observe(_ string, s health.Snapshot, _ next, _ time.Duration) {
 	if s.Volume != nil {
+		now := c.Clock.Now()
 		c.memory.setStored(s.Volume.UID, len(health.Stored(s.Claim)) > 0)
+		c.memory.change(s.Volume.UID, func(k *health.Known) { *k = k.Rested(now) })
 	}
 }
 

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -33,7 +34,8 @@ var (
 	MetricHealthUnknown = Metric{
 		"csi_volume_health_unknown_condition_total", "counter",
 		[]string{"status"},
-		"Conditions in answers of the CSI driver with a status that this version does not know, by its number.",
+		"Conditions in answers of the CSI driver with a status that this version does not know, by its number. " +
+			"From the 17th number on: other.",
 	}
 	// MetricVolumeHealth is ours, for alerts.
 	MetricVolumeHealth = Metric{
@@ -70,7 +72,13 @@ type VolumeHealth struct {
 	took     *prometheus.HistogramVec
 	dropped  *prometheus.CounterVec
 	unknown  *prometheus.CounterVec
+
+	mu      sync.Mutex
+	numbers map[int32]bool // that have a series of unknown
 }
+
+// mostNumbers bounds the series of [MetricHealthUnknown], whose label is a number of the driver.
+const mostNumbers = 16
 
 // NewVolumeHealth registers the counters.
 func NewVolumeHealth(registry prometheus.Registerer) *VolumeHealth {
@@ -81,6 +89,7 @@ func NewVolumeHealth(registry prometheus.Registerer) *VolumeHealth {
 			Buckets: []float64{.1, .25, .5, 1, 2.5, 5, 10, 15, 30},
 		}, MetricHealthDuration.Labels)),
 		dropped: NewCounter(registry, MetricHealthDropped), unknown: NewCounter(registry, MetricHealthUnknown),
+		numbers: map[int32]bool{},
 	}
 }
 
@@ -129,7 +138,13 @@ func (h *VolumeHealth) Unknown(statuses []int32) {
 	if h == nil {
 		return
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for _, status := range statuses {
-		h.unknown.WithLabelValues(strconv.Itoa(int(status))).Inc()
+		label := "other"
+		if h.numbers[status] || len(h.numbers) < mostNumbers {
+			h.numbers[status], label = true, strconv.Itoa(int(status))
+		}
+		h.unknown.WithLabelValues(label).Inc()
 	}
 }

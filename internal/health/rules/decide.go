@@ -137,16 +137,32 @@ func Stored(claim *corev1.PersistentVolumeClaim) Conditions {
 // CSIVolumeHealth is off, or the account may not write it (HM-46).
 const retryStore = 30 * time.Minute
 
+// rewriteAfter is the pause before the same conditions are written again into a claim that has others: a
+// second monitor, or a mutating webhook, changes each write, and would otherwise answer it at once.
+const rewriteAfter = time.Minute
+
+// heldUntil returns when the shown conditions may be written again over those of another writer; zero if
+// nothing is to be written, or at once. Conditions that this process has not written last are no answer to
+// another writer, and are written at once.
+func heldUntil(s Snapshot, now time.Time) time.Time {
+	until := s.Known.WroteAt.Add(rewriteAfter)
+	if s.Known.WroteAt.IsZero() || !now.Before(until) ||
+		!isSame(s.Known.Wrote, s.Known.Shown) || isSame(Stored(s.Claim), s.Known.Shown) {
+		return time.Time{}
+	}
+	return until
+}
+
 // Show returns the writes and events that bring users what is known.
 func Show(s Snapshot, now time.Time) next {
-	s.Known = s.Known.rested(now)
+	s.Known = s.Known.Rested(now)
 	if s.Known.Checked.IsZero() {
 		return later(s, now)
 	}
 	var actions []Action
 	stored, shown := Stored(s.Claim), s.Known.Shown
 	mayStore := s.Refused.IsZero() || now.Sub(s.Refused) >= retryStore
-	if mayStore && !isSame(stored, shown) {
+	if mayStore && heldUntil(s, now).IsZero() && !isSame(stored, shown) {
 		actions = append(actions, Store{shown, isSameSet(stored, shown)})
 	}
 	actions = append(actions, tells(s, now)...)
@@ -202,14 +218,21 @@ func later(s Snapshot, now time.Time) next {
 	}
 	until := Due(s, now)
 	if s.Known.Rests(now) {
-		if ends := s.Known.restEnds(); until.IsZero() || ends.Before(until) {
-			until = ends
-		}
+		until = earlier(until, s.Known.restEnds())
 	}
+	until = earlier(until, heldUntil(s, now))
 	if until.IsZero() && !isAbnormal {
 		return nothing{Finding: finding}
 	}
 	return wait{Finding: finding, Until: until} // the next list enqueues an abnormal volume
+}
+
+// earlier returns the earlier of two times, of which a zero one is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // AfterFailure is the verdict once a check has failed. That is no verdict about the volume: what is shown
@@ -218,7 +241,7 @@ func AfterFailure(s Snapshot, message, code string, now time.Time) next {
 	s.Known.Tried = now
 	finding := because(verdict.VolumeHealthCheckFailed, "the health of the volume is not known: "+message)
 	finding.Code = code
-	if until := Due(s, now); !until.IsZero() {
+	if until := earlier(Due(s, now), heldUntil(s, now)); !until.IsZero() {
 		return wait{Finding: finding, Until: until}
 	}
 	return nothing{Finding: finding} // the next list enqueues it

@@ -155,6 +155,46 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// A claim that another writer changes is written again after a minute, and with another verdict at once.
+func TestSecondWriter(t *testing.T) {
+	other := Conditions{{Status: corev1.VolumeHealthDegraded, Reason: "Other"}}
+	const told = "tell VolumeHealthAbnormal; VolumeHealthAbnormal; "
+	wrote := func(all Conditions) func(*Known) {
+		return func(k *Known) { k.Wrote, k.WroteAt = all, at(5) }
+	}
+	for _, tc := range []struct {
+		name   string
+		stored Conditions
+		change func(*Known)
+		after  time.Duration
+		want   string
+	}{
+		{"nothing written yet", other, func(*Known) {}, 0, "store Inaccessible/Gone; " + told + "wait"},
+		{"at once", other, wrote(bad), 0, told + "wait 1m0s"},
+		{"just before a minute", other, wrote(bad), 59 * time.Second, told + "wait 1s"},
+		{"after a minute", other, wrote(bad), minute, "store Inaccessible/Gone; " + told + "wait"},
+		{"removed by another writer", nil, wrote(bad), 0, told + "wait 1m0s"},
+		{"another verdict than the one written", other, wrote(other), 0, "store Inaccessible/Gone; " + told + "wait"},
+		{"another verdict after a removal", nil, wrote(nil), 0, "store Inaccessible/Gone; " + told + "wait"},
+		{"stored as written", bad, wrote(bad), 0, told + "wait"},
+	} {
+		t.Run("HM-44: "+tc.name, func(t *testing.T) {
+			s, now := snapshot(tc.stored), at(5).Add(tc.after)
+			s.Known, s.List = known(false, false, false, false, false, true), List{At: at(5), Report: &Report{Conditions: bad}}
+			tc.change(&s.Known)
+			if got := words(Decide(s, now), now); got != tc.want {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+		})
+	}
+	s := snapshot(other)
+	s.Known = known(true, false)
+	s.List, s.Known.WroteAt = List{At: at(2)}, at(5)
+	if got := words(Decide(s, at(5)), at(5)); got != "tell VolumeHealthRecovered; VolumeHealthy; wait 1m0s" {
+		t.Errorf("after a removal: %s", got)
+	}
+}
+
 // HM-15: a failed call is no verdict. The next attempt is at the volume's next turn.
 func TestAfterFailure(t *testing.T) {
 	s := snapshot(bad)
@@ -192,7 +232,7 @@ func TestFlapping(t *testing.T) {
 		"healthy answers in between do not rest": {[]bool{false, true, false, true, false, false, false}, 18, true, true},
 	} {
 		t.Run("HM-H2: "+name, func(t *testing.T) {
-			k := known(tc.answers...).rested(at(tc.after))
+			k := known(tc.answers...).Rested(at(tc.after))
 			if (len(k.Shown) > 0) != tc.shown || k.Flaps(at(tc.after)) != tc.flaps {
 				t.Errorf("shown %v, flaps %t, want %t and %t", k.Shown, k.Flaps(at(tc.after)), tc.shown, tc.flaps)
 			}

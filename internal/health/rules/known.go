@@ -19,6 +19,9 @@ type Known struct {
 	// Changes are the times of the last changes of the reported set, oldest first.
 	Changes []time.Time
 	Told    bool // the last event said that the volume is abnormal
+	// Wrote are the conditions of the last successful write into the claim, at WroteAt; see [rewriteAfter].
+	Wrote   Conditions
+	WroteAt time.Time // zero for none
 }
 
 // A volume flaps when the set of its conditions has changed this often within this time.
@@ -45,11 +48,11 @@ func (k Known) After(r Report, at time.Time) Known {
 		k.Healthy = at
 	}
 	k.Checked, k.Tried, k.Report = at, at, r
-	return k.rested(at)
+	return k.Rested(at)
 }
 
-// rested returns what is known, with the conditions that are shown at a time.
-func (k Known) rested(now time.Time) Known {
+// Rested returns what is known, with the conditions that are shown at a time.
+func (k Known) Rested(now time.Time) Known {
 	if len(k.Report.Conditions) > 0 || !k.Rests(now) {
 		k.Shown = k.Report.Conditions
 	}

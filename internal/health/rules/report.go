@@ -17,7 +17,8 @@ type Conditions = []corev1.VolumeHealthCondition
 // Report is what a driver says about one volume, as far as a claim can have it.
 type Report struct {
 	Conditions Conditions
-	// Unknown are the statuses that this version does not know, without duplicates. They are not stored.
+	// Unknown are the statuses that this version does not know, without duplicates, at most mostUnknown. They
+	// are not stored.
 	Unknown []int32
 }
 
@@ -26,6 +27,13 @@ const (
 	MostConditions = 16
 	mostReason     = 256
 	mostMessage    = 1024
+)
+
+// The limits of what is read of a driver's answer about one volume: its statuses, and the numbers among them
+// that this version does not know, each of which has an event.
+const (
+	mostStatuses = 256
+	mostUnknown  = 4
 )
 
 // unnamed is the reason of a condition without a usable one. The API server requires a reason.
@@ -45,10 +53,11 @@ var severities = []corev1.VolumeHealthStatusType{
 
 // ReportOf returns a driver's answer about one volume within the limits of the API server. Of more than
 // [MostConditions] conditions it keeps the worst. Of two with one status and reason it keeps the first
-// (HM-25).
+// (HM-25). Statuses after the first mostStatuses are not read.
 func ReportOf(answer *csi.VolumeHealth) Report {
 	var r Report
-	for _, entry := range answer.GetHealthStatuses() {
+	all := answer.GetHealthStatuses()
+	for _, entry := range all[:min(len(all), mostStatuses)] {
 		status, known := statuses[entry.GetStatus()]
 		if !known {
 			if number := int32(entry.GetStatus()); !slices.Contains(r.Unknown, number) {
@@ -73,6 +82,7 @@ func ReportOf(answer *csi.VolumeHealth) Report {
 	}
 	r.Conditions = sorted(r.Conditions)
 	slices.Sort(r.Unknown)
+	r.Unknown = r.Unknown[:min(len(r.Unknown), mostUnknown)]
 	return r
 }
 

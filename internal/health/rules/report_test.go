@@ -85,6 +85,21 @@ func TestReportWithinLimits(t *testing.T) {
 	}
 }
 
+// HM-H2, HM-47: of an answer beyond all measure only a part is read.
+func TestReportOfManyStatuses(t *testing.T) {
+	var many []*csi.VolumeHealth_VolumeHealthEntry
+	for i := range mostStatuses {
+		many = append(many, entry(csi.VolumeHealthErrorType(1000-i), "R", ""))
+	}
+	got := ReportOf(answer(append(many, entry(dataLoss, "Bad", ""))...))
+	if len(got.Conditions) != 0 || !slices.Equal(got.Unknown, []int32{745, 746, 747, 748}) {
+		t.Errorf("read: %v, unknown: %v", got.Conditions, got.Unknown)
+	}
+	if got := ReportOf(answer(append(many[1:], entry(dataLoss, "Bad", ""))...)); len(got.Conditions) != 1 {
+		t.Errorf("the last one within the limit is not read: %v", got.Conditions)
+	}
+}
+
 // An event has the worst first, and fits into its limit of 1024 bytes.
 func TestText(t *testing.T) {
 	all := ReportOf(answer(entry(degraded, "Slow", "one path"), entry(dataLoss, "Bad", ""))).Conditions
