@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/objects"
 	populate "github.com/purser-csi/purser/internal/populate/rules"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
@@ -118,8 +119,8 @@ func (c *Controller) Indexes() []kube.Index {
 			return nil
 		}),
 		kube.IndexBy(indexClass, func(claim *corev1.PersistentVolumeClaim) []string {
-			if _, waits := waiting(claim); waits && claim.Spec.StorageClassName != nil {
-				return []string{*claim.Spec.StorageClassName}
+			if _, waits := waiting(claim); waits && objects.ClaimClass(claim) != "" {
+				return []string{objects.ClaimClass(claim)}
 			}
 			return nil
 		}),

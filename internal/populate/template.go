@@ -1,7 +1,9 @@
 package populate
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -61,8 +63,10 @@ func (c *Controller) newPod(s populate.Snapshot, request Request, failed int) *c
 	}
 	if request.Secret != "" {
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{
-			Name:         secretName,
-			VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: request.Secret}},
+			Name: secretName,
+			VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+				SecretName: request.Secret, Optional: new(true), // without it the pod says so, and does not hang
+			}},
 		})
 		container.VolumeMounts = append(container.VolumeMounts,
 			corev1.VolumeMount{Name: secretName, MountPath: request.SecretPath, ReadOnly: true})
@@ -71,10 +75,14 @@ func (c *Controller) newPod(s populate.Snapshot, request Request, failed int) *c
 }
 
 // container returns the container without its volumes. It runs as root: an empty filesystem, and a device,
-// belong to root.
+// belong to root. The kubelet expands $(NAME) in arguments, and $$ is a $ for it.
 func (c *Controller) container(request Request) corev1.Container {
+	args := slices.Clone(request.Args)
+	for i := range args {
+		args[i] = strings.ReplaceAll(args[i], "$", "$$")
+	}
 	container := corev1.Container{
-		Name: "populate", Image: c.Image, Args: request.Args,
+		Name: "populate", Image: c.Image, Args: args,
 		TerminationMessagePolicy: corev1.TerminationMessageReadFile,
 		SecurityContext: &corev1.SecurityContext{
 			RunAsUser: new(int64(0)), AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),

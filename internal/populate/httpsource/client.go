@@ -28,8 +28,8 @@ const (
 // secret has the headers of a Secret, and who may use them.
 type secret struct {
 	headers http.Header
-	hosts   []string // that may receive the headers
-	ca      []byte   // certificates of authorities besides those of the system
+	hosts   []*url.URL // scheme and host of those that may receive the headers
+	ca      []byte     // certificates of authorities besides those of the system
 }
 
 // The keys of the Secret.
@@ -60,11 +60,23 @@ func readSecret(dir, namespace string) (*secret, error) {
 		}
 		values[entry.Name()] = string(raw)
 	}
+	if len(values) == 0 {
+		return nil, errors.New(
+			"spec.headersSecret: there is no such Secret in the populator's namespace, or it is empty")
+	}
 	if !slices.Contains(words(values[keyNamespaces]), namespace) {
 		return nil, fmt.Errorf("spec.headersSecret: the key %q of the Secret does not have the namespace %q; an "+
 			"administrator adds the namespaces whose sources may use it", keyNamespaces, namespace)
 	}
-	s := &secret{headers: http.Header{}, hosts: words(values[keyHosts]), ca: []byte(values[keyCA])}
+	s := &secret{headers: http.Header{}, ca: []byte(values[keyCA])}
+	for _, entry := range words(values[keyHosts]) {
+		host, is := parseHost(entry)
+		if !is {
+			return nil, fmt.Errorf("spec.headersSecret: the key %q of the Secret has an entry that is none of HOST, "+
+				"HOST:PORT, http://HOST and http://HOST:PORT; an administrator corrects it", keyHosts)
+		}
+		s.hosts = append(s.hosts, host)
+	}
 	if len(s.hosts) == 0 {
 		return nil, fmt.Errorf("spec.headersSecret: the Secret has no key %q; an administrator adds the hosts that "+
 			"may receive the headers", keyHosts)
@@ -82,10 +94,40 @@ func words(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(", \t\r\n", r) })
 }
 
+// parseHost parses an entry of the key hosts. One without a scheme is for https.
+func parseHost(entry string) (host *url.URL, is bool) {
+	if !strings.Contains(entry, "://") {
+		entry = "https://" + entry
+	}
+	u, err := url.Parse(entry)
+	if err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return nil, false
+	}
+	return u, *u == (url.URL{Scheme: u.Scheme, Host: u.Host})
+}
+
+// isFor reports whether the headers may be sent to the scheme, host and port of a URL.
+func (s *secret) isFor(u *url.URL) bool {
+	return slices.ContainsFunc(s.hosts, func(host *url.URL) bool {
+		return host.Scheme == u.Scheme && strings.EqualFold(host.Hostname(), u.Hostname()) && portOf(host) == portOf(u)
+	})
+}
+
+// portOf returns the port of an http or https URL.
+func portOf(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Port()
+	case u.Scheme == "http":
+		return "80"
+	}
+	return "443"
+}
+
 // apply adds the headers to a request for one of the hosts, and removes them from one for another.
 func (s *secret) apply(request *http.Request) {
 	for name := range s.headers {
-		if slices.Contains(s.hosts, request.URL.Host) || slices.Contains(s.hosts, request.URL.Hostname()) {
+		if s.isFor(request.URL) {
 			request.Header.Set(name, s.headers.Get(name))
 		} else {
 			request.Header.Del(name)
@@ -94,8 +136,17 @@ func (s *secret) apply(request *http.Request) {
 }
 
 // errAddress is a connection to an address that no source may name.
-var errAddress = errors.New("the address is a loopback or link-local one, which only a populator with " +
-	"--allow-local-addresses connects to")
+var errAddress = errors.New("the address is a loopback or link-local one or that of a cloud's metadata service, " +
+	"which only a populator with --allow-local-addresses connects to")
+
+// metadataServices are the addresses of clouds' metadata services that are not link-local.
+var metadataServices = []netip.Addr{
+	netip.MustParseAddr("fd00:ec2::254"),   // AWS
+	netip.MustParseAddr("fd20:ce::254"),    // Google
+	netip.MustParseAddr("100.100.100.200"), // Alibaba
+	netip.MustParseAddr("168.63.129.16"),   // Azure
+	netip.MustParseAddr("192.0.0.192"),     // Oracle
+}
 
 // newClient returns the client of a download.
 func newClient(s *secret, allowLocal bool) (*http.Client, error) {
@@ -121,18 +172,17 @@ func newClient(s *secret, allowLocal bool) (*http.Client, error) {
 			DialContext: dialer.DialContext, TLSClientConfig: trust, ForceAttemptHTTP2: true,
 			TLSHandshakeTimeout: connectTimeout, ResponseHeaderTimeout: answerTimeout, DisableCompression: true,
 		},
-		CheckRedirect: func(to *http.Request, via []*http.Request) error { return checkRedirect(s, to, via) },
 	}, nil
 }
 
 func isLocal(a netip.Addr) bool {
-	a = a.Unmap()
-	return a.IsLoopback() || a.IsUnspecified() || a.IsMulticast() || a.IsLinkLocalUnicast() ||
-		a.IsInterfaceLocalMulticast()
+	a = a.Unmap().WithZone("")
+	return slices.Contains(metadataServices, a) || a.IsLoopback() || a.IsUnspecified() || a.IsMulticast() ||
+		a.IsLinkLocalUnicast() || a.IsInterfaceLocalMulticast()
 }
 
 // checkRedirect is called before each redirect is followed. net/http sends the headers of the first request
-// with each one, but for some that it knows.
+// with each one, but for some that it knows, and a Referer, whose query may be secret.
 func checkRedirect(s *secret, to *http.Request, via []*http.Request) error {
 	switch {
 	case len(via) > mostRedirects:
@@ -142,6 +192,7 @@ func checkRedirect(s *secret, to *http.Request, via []*http.Request) error {
 	case to.URL.Scheme == "http" && via[len(via)-1].URL.Scheme == "https":
 		return permanentError{"a redirect from https to http; give an https URL that stays so"}
 	}
+	to.Header.Del("Referer")
 	s.apply(to)
 	if to.URL.Host != via[0].URL.Host { // a token of the registry, which is not the secret's
 		to.Header.Del("Authorization")
@@ -156,7 +207,8 @@ type permanentError struct{ text string }
 // Error implements error.
 func (e permanentError) Error() string { return e.text }
 
-// get sends a request. Errors have no query of a URL.
+// get sends a request, with the headers of the secret to its hosts, also after a redirect. Errors have
+// no query of a URL.
 func get(
 	ctx context.Context, client *http.Client, s *secret, address string, header http.Header,
 ) (*http.Response, error) {
@@ -167,7 +219,9 @@ func get(
 	request.Header = header.Clone()
 	request.Header.Set("User-Agent", "purser-populate")
 	s.apply(request)
-	answer, err := client.Do(request)
+	follow := *client
+	follow.CheckRedirect = func(to *http.Request, via []*http.Request) error { return checkRedirect(s, to, via) }
+	answer, err := follow.Do(request)
 	if named, is := errors.AsType[*url.Error](err); is {
 		err = named.Err
 	}

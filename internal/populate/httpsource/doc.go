@@ -6,6 +6,8 @@
 // # What the pod trusts
 //
 // The URL is the user's, and the pod runs in the namespace of the populator. It connects to no loopback
-// or link-local address, follows few redirects and none from https to http, and sends the headers of a
-// secret only to the hosts that the secret names, for claims of the namespaces that it names.
+// or link-local address and to no metadata service of a cloud, follows few redirects and none from
+// https to http, and sends the headers of a secret only to the hosts that the secret names, for claims
+// of the namespaces that it names. A registry that the secret does not name gets no token for the
+// headers either.
 package httpsource

@@ -21,8 +21,12 @@ type download struct {
 	secret *secret
 	url    string
 	header http.Header // of each request
-	pause  func(ctx context.Context, failed int) error
-	idle   time.Duration // that a connection may be silent for
+
+	isImage bool    // the URL is that of a layer
+	account *secret // for the host of the registry's tokens
+
+	pause func(ctx context.Context, failed int) error
+	idle  time.Duration // that a connection may be silent for
 
 	at    int64  // bytes that were read
 	size  int64  // of the file; -1 while it is not known
@@ -65,6 +69,7 @@ func (d *download) Read(p []byte) (int, error) {
 		}
 		d.silent.Reset(d.idle)
 		n, err := d.body.Read(p)
+		d.silent.Stop() // the caller may take its time to write
 		d.at += int64(n)
 		if n > 0 {
 			d.failed = 0
@@ -102,18 +107,7 @@ func (d *download) retry(cause error) error {
 // open connects and continues at d.at.
 func (d *download) open() error {
 	ctx, cancel := context.WithCancel(d.ctx)
-	header := d.header.Clone()
-	if header == nil {
-		header = http.Header{}
-	}
-	header.Set("Accept-Encoding", "identity")
-	if d.at > 0 {
-		header.Set("Range", fmt.Sprintf("bytes=%d-", d.at))
-		if d.mark != "" {
-			header.Set("If-Range", d.mark)
-		}
-	}
-	answer, err := get(ctx, d.client, d.secret, d.url, header)
+	answer, err := d.request(ctx)
 	if err == nil {
 		if err = d.accept(answer); err != nil {
 			answer.Body.Close()
@@ -128,6 +122,39 @@ func (d *download) open() error {
 		return d.skip()
 	}
 	return nil
+}
+
+// request asks for the file from d.at on. A token of the registry that has expired is replaced, once.
+func (d *download) request(ctx context.Context) (*http.Response, error) {
+	answer, err := get(ctx, d.client, d.secret, d.url, d.resuming())
+	if err != nil || !d.isImage {
+		return answer, err
+	}
+	challenge, is := challengeOf(answer)
+	if !is {
+		return answer, nil
+	}
+	answer.Body.Close()
+	if err := d.login(challenge); err != nil {
+		return nil, err
+	}
+	return get(ctx, d.client, d.secret, d.url, d.resuming())
+}
+
+// resuming returns the headers of a request for what follows d.at.
+func (d *download) resuming() http.Header {
+	header := d.header.Clone()
+	if header == nil {
+		header = http.Header{}
+	}
+	header.Set("Accept-Encoding", "identity")
+	if d.at > 0 {
+		header.Set("Range", fmt.Sprintf("bytes=%d-", d.at))
+		if d.mark != "" {
+			header.Set("If-Range", d.mark)
+		}
+	}
+	return header
 }
 
 // accept compares an answer with what is known of the file.

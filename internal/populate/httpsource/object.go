@@ -113,7 +113,8 @@ func (s spec) validate(block bool) error {
 	case strings.HasPrefix(s.url, schemeOCI) && s.format != formatTarGz:
 		return refuse("format", s.format, "a layer of an image is unpacked: leave the field out, or give tar.gz")
 	case !isFileName(s.fileName):
-		return refuse("fileName", s.fileName, "give a name without / that is not that of the state, "+stateFile)
+		return refuse("fileName", s.fileName, "give a name without / that is neither "+stateFile+" nor "+
+			stateFile+".new")
 	case s.headersSecret != "" && len(validation.IsDNS1123Subdomain(s.headersSecret)) > 0:
 		return refuse("headersSecret", s.headersSecret, "give the name of a Secret")
 	}
@@ -158,5 +159,5 @@ func isDigest(text string) bool {
 }
 
 func isFileName(name string) bool {
-	return name != "." && name != ".." && name != stateFile && len(name) < 256 && !strings.ContainsAny(name, "/\x00")
+	return name != "." && name != ".." && !isState(name) && len(name) < 256 && !strings.ContainsAny(name, "/\x00")
 }

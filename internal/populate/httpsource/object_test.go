@@ -40,6 +40,7 @@ func TestPopulator(t *testing.T) {
 		"a raw image":       {map[string]any{"url": "oci://h/a", "format": "raw"}, false, nil, "spec.format"},
 		"a path":            {map[string]any{"url": "https://h/f", "fileName": "a/b"}, false, nil, `spec.fileName: "a/b"`},
 		"the state":         {map[string]any{"url": "https://h/f", "fileName": stateFile}, false, nil, "spec.fileName"},
+		"the next state":    {map[string]any{"url": "https://h/f", "fileName": stateFile + ".new"}, false, nil, "spec.fileName"},
 		"no name":           {map[string]any{"url": "https://h/f", "headersSecret": "../x"}, false, nil, "spec.headersSecret"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,8 @@
 package httpsource
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,13 +45,19 @@ func parseImage(u *url.URL) (image, bool) {
 	i := image{host: u.Host, repository: strings.TrimPrefix(u.Path, "/"), reference: "latest"}
 	if repository, digest, is := strings.Cut(i.repository, "@"); is {
 		i.repository, i.reference = repository, digest
-		hex, isSum := strings.CutPrefix(digest, "sha256:")
-		return i, isSum && isDigest(hex) && repositoryForm.MatchString(repository)
+		_, isSum := sumIn(digest)
+		return i, isSum && repositoryForm.MatchString(repository)
 	}
 	if repository, tag, is := strings.Cut(i.repository, ":"); is {
 		i.repository, i.reference = repository, tag
 	}
 	return i, repositoryForm.MatchString(i.repository) && tagForm.MatchString(i.reference)
+}
+
+// sumIn returns the hexadecimal digits of a digest; false if it is no sha256.
+func sumIn(digest string) (sum string, is bool) {
+	sum, is = strings.CutPrefix(digest, "sha256:")
+	return sum, is && isDigest(sum)
 }
 
 func imageProblem(u *url.URL) string {
@@ -87,6 +95,9 @@ func (d *download) resolveImage() (digest string, err error) {
 		return "", permanentError{imageProblem(u)}
 	}
 	base := "https://" + from.host + "/v2/" + from.repository
+	if d.isImage, d.account = true, d.secret; !d.secret.isFor(&url.URL{Scheme: "https", Host: from.host}) {
+		d.account = &secret{} // the realm is the registry's choice, and the token goes to the registry
+	}
 	m, err := d.manifest(base, from.reference)
 	if err == nil && len(m.Manifests) > 0 {
 		m, err = d.ofPlatform(base, m)
@@ -99,8 +110,7 @@ func (d *download) resolveImage() (digest string, err error) {
 			"files to an image FROM scratch by one COPY", len(m.Layers))}
 	}
 	layer := m.Layers[0]
-	digest, is = strings.CutPrefix(layer.Digest, "sha256:")
-	if !is || !isDigest(digest) {
+	if digest, is = sumIn(layer.Digest); !is {
 		return "", permanentError{fmt.Sprintf("the layer has the digest %q; sha256 is accepted", layer.Digest)}
 	}
 	if !strings.HasSuffix(layer.MediaType, "tar+gzip") && !strings.HasSuffix(layer.MediaType, "tar.gzip") {
@@ -113,14 +123,20 @@ func (d *download) resolveImage() (digest string, err error) {
 // ofPlatform reads the manifest for Linux and the architecture of the pod from a list.
 func (d *download) ofPlatform(base string, list manifest) (manifest, error) {
 	for _, one := range list.Manifests {
-		if one.Platform.OS == "linux" && one.Platform.Architecture == runtime.GOARCH {
-			return d.manifest(base, one.Digest)
+		if one.Platform.OS != "linux" || one.Platform.Architecture != runtime.GOARCH {
+			continue
 		}
+		if _, is := sumIn(one.Digest); !is {
+			return manifest{}, permanentError{fmt.Sprintf(
+				"the manifest for linux/%s has the digest %q; sha256 is accepted", runtime.GOARCH, one.Digest)}
+		}
+		return d.manifest(base, one.Digest)
 	}
 	return manifest{}, permanentError{"the image has no manifest for linux/" + runtime.GOARCH}
 }
 
-// manifest reads a manifest, with a token if the registry asks for one.
+// manifest reads a manifest, with a token if the registry asks for one. What is read by a digest must
+// have it.
 func (d *download) manifest(base, reference string) (m manifest, err error) {
 	raw, err := d.read(base + "/manifests/" + reference)
 	if challenge, is := errors.AsType[challengeError](err); is {
@@ -130,6 +146,12 @@ func (d *download) manifest(base, reference string) (m manifest, err error) {
 	}
 	if err != nil {
 		return m, fmt.Errorf("manifest %s: %w", reference, err)
+	}
+	if want, is := sumIn(reference); is {
+		if sum := sha256.Sum256(raw); !strings.EqualFold(hex.EncodeToString(sum[:]), want) {
+			return m, permanentError{fmt.Sprintf("the registry answered for the manifest %s with another, whose "+
+				"digest is sha256:%x", reference, sum)}
+		}
 	}
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return m, permanentError{"the manifest is no JSON"}
@@ -185,10 +207,10 @@ func challengeOf(answer *http.Response) (c challengeError, is bool) {
 	return c, strings.HasPrefix(c.realm, "https://")
 }
 
-// login gets a token, with the headers of the secret if its host may have them. The token takes their place
-// from then on.
+// login gets a token, with the headers of the secret if both the registry and the host of its tokens may have
+// them. The token takes their place from then on.
 func (d *download) login(c challengeError) error {
-	answer, err := get(d.ctx, d.client, d.secret, c.realm+"?"+c.query, http.Header{})
+	answer, err := get(d.ctx, d.client, d.account, c.realm+"?"+c.query, http.Header{})
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ import (
 // unpackInto unpacks an archive into the root of a filesystem. An attempt that did not end is removed first:
 // an archive is read from its begin.
 func unpackInto(source Source, from *download, root *os.Root, limit int64, progress func(done, total int64)) error {
-	now := state{URL: Shown(source.URL), Format: source.Format, SHA256: source.SHA256}
+	now := newState(source)
 	last, err := readState(root)
 	if err == nil && last != nil {
 		err = removeUnpacked(root)
@@ -46,11 +46,10 @@ func unpackInto(source Source, from *download, root *os.Root, limit int64, progr
 	if err := u.all(tar.NewReader(packed)); err != nil {
 		return err
 	}
-	if _, err := io.Copy(io.Discard, packed); err != nil { // the checksum is that of the whole file
-		return archiveError(err)
-	}
-	if _, err := io.Copy(io.Discard, read); err != nil {
-		return err
+	for _, rest := range []io.Reader{packed, read} { // the checksum is that of the whole file
+		if err := skipPadding(rest); err != nil {
+			return archiveError(err)
+		}
 	}
 	if err := compare(source, sum); err != nil {
 		return err
@@ -59,6 +58,21 @@ func unpackInto(source Source, from *download, root *os.Root, limit int64, progr
 		return err
 	}
 	return errors.Join(syncRoot(root), removeState(root))
+}
+
+// longestPadding bounds what follows the end of an archive.
+const longestPadding = 64 << 20
+
+// skipPadding reads what follows the end of an archive.
+func skipPadding(rest io.Reader) error {
+	switch _, err := io.CopyN(io.Discard, rest, longestPadding+1); {
+	case err == nil:
+		return permanentError{fmt.Sprintf("more than %d bytes follow the end of the archive; give a file that ends "+
+			"with it", longestPadding)}
+	case !errors.Is(err, io.EOF):
+		return err
+	}
+	return nil
 }
 
 // counted passes what is read on to the checksum and the progress.
@@ -112,8 +126,8 @@ func (u *unpacking) one(entry *tar.Header, content io.Reader) error {
 	if name == "." {
 		return nil
 	}
-	if !filepath.IsLocal(name) || name == stateFile {
-		return refusedEntry(entry, "its name leads out of the volume")
+	if first, _, _ := strings.Cut(name, "/"); !filepath.IsLocal(name) || isState(first) {
+		return refusedEntry(entry, "its name leads out of the volume, or is that of the state")
 	}
 	if parent := path.Dir(name); parent != "." {
 		if err := u.root.MkdirAll(parent, 0o755); err != nil {

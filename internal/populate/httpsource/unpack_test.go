@@ -3,12 +3,14 @@ package httpsource
 import (
 	"archive/tar"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -82,6 +84,8 @@ func TestHostileArchives(t *testing.T) {
 		"a device":              {{Name: "d", Typeflag: tar.TypeBlock}},
 		"a pipe":                {{Name: "p", Typeflag: tar.TypeFifo}},
 		"the state":             {{Name: stateFile, Typeflag: tar.TypeReg}},
+		"the next state":        {{Name: stateFile + ".new", Typeflag: tar.TypeReg}},
+		"below the next state":  {{Name: stateFile + ".new/x", Typeflag: tar.TypeReg}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, folder := sourceAt(serveTest(t, &origin{content: archiveOf(t, entries...)})), t.TempDir()
@@ -99,6 +103,19 @@ func TestHostileArchives(t *testing.T) {
 	}
 }
 
+// What follows the end of an archive is bounded.
+func TestPadding(t *testing.T) {
+	zeros := make([]byte, 64<<20+1)
+	for size, want := range map[int]string{len(zeros): "bytes follow the end of the archive", 1 << 20: ""} {
+		s := sourceAt(serveTest(t, &origin{content: append(make([]byte, 1024), zeros[:size]...)}))
+		s.Format = "tar"
+		err := fill(t, s, t.TempDir())
+		if _, isPermanent := errors.AsType[permanentError](err); isPermanent != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+}
+
 // registry serves one image with a token.
 func registry(layer []byte, manifest string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -111,7 +128,7 @@ func registry(layer []byte, manifest string) http.HandlerFunc {
 		case !isAllowed:
 			w.Header().Set("Www-Authenticate", fmt.Sprintf(`Bearer realm="https://%s/token",service="s",scope="repository:a/b:pull"`, r.Host))
 			w.WriteHeader(http.StatusUnauthorized)
-		case r.URL.Path == "/v2/a/b/manifests/v1":
+		case r.URL.Path == "/v2/a/b/manifests/v1", strings.HasPrefix(r.URL.Path, "/v2/a/b/manifests/sha256:"):
 			fmt.Fprint(w, manifest)
 		case r.URL.Path == "/v2/a/b/blobs/sha256:"+sumOf(layer):
 			_, _ = w.Write(layer)
@@ -125,11 +142,17 @@ func registry(layer []byte, manifest string) http.HandlerFunc {
 func TestImage(t *testing.T) {
 	layer := archiveOf(t, tar.Header{Name: "a", Typeflag: tar.TypeReg, Mode: 0o644})
 	one := fmt.Sprintf(`{"mediaType":"application/vnd.oci.image.layer.v1.tar+gzip","digest":"sha256:%s"}`, sumOf(layer))
+	mine := `{"digest":"%s","platform":{"os":"linux","architecture":"` + runtime.GOARCH + `"}}`
 	for name, tc := range map[string]struct{ manifest, url, want string }{
 		"one layer":       {`{"layers":[` + one + `]}`, "a/b:v1", ""},
 		"two layers":      {`{"layers":[` + one + `,` + one + `]}`, "a/b:v1", "the image has 2 layers"},
 		"another type":    {`{"layers":[{"mediaType":"text/plain","digest":"sha256:` + sumOf(layer) + `"}]}`, "a/b:v1", `of type "text/plain"`},
 		"another digest":  {`{"layers":[{"mediaType":"x.tar+gzip","digest":"md5:1"}]}`, "a/b:v1", `the digest "md5:1"`},
+		"its digest":      {`{"layers":[` + one + `]}`, "a/b@sha256:" + sumOf([]byte(`{"layers":[`+one+`]}`)), ""},
+		"another's":       {`{"layers":[` + one + `]}`, "a/b@sha256:" + sumOf(nil), "with another, whose digest is sha256:"},
+		"no digest":       {`{"manifests":[` + fmt.Sprintf(mine, "v1") + `]}`, "a/b:v1", `the digest "v1"`},
+		"a long digest":   {`{"manifests":[` + fmt.Sprintf(mine, "sha256:"+sumOf(nil)+"00") + `]}`, "a/b:v1", `00"; sha256 is accepted`},
+		"a list's digest": {`{"manifests":[` + fmt.Sprintf(mine, "sha256:"+sumOf(nil)) + `]}`, "a/b:v1", "with another, whose digest is sha256:"},
 		"no such tag":     {``, "a/b:v2", "404"},
 		"other platforms": {`{"manifests":[{"digest":"sha256:1","platform":{"os":"plan9"}}]}`, "a/b:v1", "no manifest for linux"},
 	} {

@@ -124,8 +124,7 @@ func writeDevice(source Source, from *download, target pod.Target, progress func
 
 // writeFile writes to a file in the root of a filesystem, from where the last attempt was.
 func writeFile(source Source, from *download, root *os.Root, limit int64, progress func(done, total int64)) error {
-	now := state{URL: Shown(source.URL), Format: source.Format, SHA256: source.SHA256, File: source.FileName}
-	last, err := readState(root)
+	now, last, err := beginState(source, root)
 	if err != nil {
 		return err
 	}
@@ -162,13 +161,29 @@ func writeFile(source Source, from *download, root *os.Root, limit int64, progre
 	if err == nil {
 		err = compare(source, sum)
 	}
-	if errors.Is(err, errChanged) || errors.Is(err, errSum) { // the next attempt begins anew
-		return errors.Join(err, removeState(root))
+	if errors.Is(err, errChanged) || errors.Is(err, errSum) { // the next attempt begins anew, or removes the file
+		return errors.Join(err, newState(source).write(root))
 	}
 	if err != nil {
 		return errors.Join(err, save())
 	}
 	return errors.Join(file.Sync(), removeState(root))
+}
+
+// beginState returns the state of the source, and that of the last attempt if it was of the same one. What an
+// attempt of another source has left is removed. The state is there before the file.
+func beginState(source Source, root *os.Root) (now state, last *state, err error) {
+	now = newState(source)
+	if last, err = readState(root); err != nil || last.isSame(now) {
+		return now, last, err
+	}
+	if last != nil {
+		err = removeUnpacked(root)
+	}
+	if err == nil {
+		err = now.write(root)
+	}
+	return now, nil, err
 }
 
 // resume reads what the last attempt wrote into the checksum, and returns how much that is. The file is at

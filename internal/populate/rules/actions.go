@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/purser-csi/purser/internal/names"
+	"github.com/purser-csi/purser/internal/objects"
 )
 
 // Action is one write. Each has the object as it was decided on: its uid, and where a newer state of the
@@ -70,13 +71,19 @@ func (s Settings) Marks(claim *corev1.PersistentVolumeClaim) metav1.ObjectMeta {
 	}
 }
 
-// NewPrime returns the prime claim for a claim (VP-8). It has the class of attributes too (VP-H3).
+// NewPrime returns the prime claim for a claim (VP-8). It has the class of attributes too (VP-H3), and
+// the selector, which most provisioners refuse: without it, the volume would be one that the claim does
+// not select.
 func (s Settings) NewPrime(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
+	class := claim.Spec.StorageClassName
+	if name := objects.ClaimClass(claim); class != nil || name != "" { // old claims have it in an annotation
+		class = &name
+	}
 	prime := &corev1.PersistentVolumeClaim{
 		ObjectMeta: s.Marks(claim),
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: writable(claim.Spec.AccessModes), Resources: *claim.Spec.Resources.DeepCopy(),
-			StorageClassName: claim.Spec.StorageClassName, VolumeMode: claim.Spec.VolumeMode,
+			StorageClassName: class, Selector: claim.Spec.Selector.DeepCopy(), VolumeMode: claim.Spec.VolumeMode,
 			VolumeAttributesClassName: claim.Spec.VolumeAttributesClassName,
 		},
 	}

@@ -221,11 +221,19 @@ func TestNewPrime(t *testing.T) {
 	selected(&s, "n1")
 	s.Claim.Spec.VolumeAttributesClassName, s.Claim.Spec.VolumeMode = new("gold"), new(corev1.PersistentVolumeBlock)
 	s.Claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadOnlyMany}
+	s.Claim.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "gold"}}
 	prime := s.NewPrime(s.Claim)
 	got := fmt.Sprint(prime.Namespace, "/", prime.Name, " ", *prime.Spec.VolumeAttributesClassName, " ", *prime.Spec.VolumeMode, " ",
 		*prime.Spec.StorageClassName, " ", prime.Spec.AccessModes, " ", prime.Annotations[names.AnnSelectedNode], " ", prime.Spec.DataSourceRef)
 	if want := "work/prime-u1 gold Block fast [ReadWriteOnce ReadOnlyMany] n1 nil"; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+	if prime.Spec.Selector == nil || prime.Spec.Selector.MatchLabels["tier"] != "gold" || prime.Spec.Selector == s.Claim.Spec.Selector {
+		t.Errorf("the selector is %v", prime.Spec.Selector)
+	}
+	s.Claim.Annotations[names.AnnBetaStorageClass] = "old"
+	if got := s.NewPrime(s.Claim).Spec.StorageClassName; got == nil || *got != "old" {
+		t.Errorf("the class of an old claim is %v", got)
 	}
 	name, uid, is := s.ClaimOf(prime)
 	if !is || uid != "u1" || name.String() != "shop/data" {

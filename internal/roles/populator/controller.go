@@ -106,7 +106,7 @@ func (p *Populator) AddFlags(f *pflag.FlagSet) {
 		f.BoolVar(&p.CrossNamespace, "cross-namespace", false,
 			"serve sources in other namespaces than the claim's, if a ReferenceGrant there allows it")
 		f.BoolVar(&p.AllowLocal, "allow-local-addresses", false,
-			"have the pods connect to loopback and link-local addresses too, such as a cloud's metadata service")
+			"have the pods connect to loopback and link-local addresses and to the metadata services of clouds too")
 		f.DurationVar(&p.PodRetryStart, "pod-retry-start", 10*time.Second,
 			"how long a failed pod is kept before the next one; it doubles with each further failure")
 		f.DurationVar(&p.PodRetryMax, "pod-retry-max", 10*time.Minute, "longest time that a failed pod is kept")

@@ -44,7 +44,8 @@ func (p *Filler) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&p.Source.FileName, "file-name", httpsource.DefaultFile, "`name` of the file in a filesystem")
 	f.StringVar(&p.Source.SecretDir, "secret-dir", "", "`folder` of the mounted Secret; empty for none")
 	f.StringVar(&p.Source.Namespace, "source-namespace", "", "`namespace` of the source")
-	f.BoolVar(&p.Source.AllowLocal, "allow-local-addresses", false, "connect to loopback and link-local addresses too")
+	f.BoolVar(&p.Source.AllowLocal, "allow-local-addresses", false,
+		"connect to loopback and link-local addresses and to the metadata services of clouds too")
 	f.StringVar(&p.Config.Target.Path, "target", "", "`path` of the device, or of the folder of the filesystem")
 	f.BoolVar(&p.Config.Target.Block, "block", false, "the target is a block device")
 	f.Int64Var(&p.Config.Target.Size, "max-bytes", 0, "the most bytes that are written; 0 for the volume's own limit")
