@@ -128,7 +128,7 @@ func (s *Service) admit(ctx context.Context, r rules.Request) (string, error) {
 	if driver == "" {
 		return "", rules.NotReady() // the object with the audience has the name of the driver
 	}
-	release, err := s.limits.review(ctx)
+	release, err := s.limits.review(ctx, s.wait())
 	if err != nil {
 		return "", err
 	}

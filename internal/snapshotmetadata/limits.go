@@ -3,6 +3,7 @@ package snapshotmetadata
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/purser-csi/purser/internal/snapshotmetadata/rules"
 )
@@ -15,11 +16,18 @@ const (
 	// mostReviews is how many clients are reviewed at a time: tokens that no API server knows must
 	// not become as many requests to it.
 	mostReviews = 8
+	// mostWaiting is how many more clients wait for a review.
+	mostWaiting = 256
+	// mostLists is how many requests list the VolumeSnapshotContents of the cluster at a time.
+	mostLists = 4
 )
 
-// limits counts the open streams, and the reviews in flight.
+// limits counts the open streams, and the reviews and lists in flight.
 type limits struct {
+	streams chan struct{} // of the whole server, before their users are known
 	reviews chan struct{}
+	waiting chan struct{} // for a review
+	lists   chan struct{}
 
 	mu    sync.Mutex
 	all   int
@@ -27,14 +35,35 @@ type limits struct {
 }
 
 func newLimits() *limits {
-	return &limits{reviews: make(chan struct{}, mostReviews), users: map[string]int{}}
+	return &limits{
+		streams: make(chan struct{}, mostOfServer), reviews: make(chan struct{}, mostReviews),
+		waiting: make(chan struct{}, mostWaiting), lists: make(chan struct{}, mostLists), users: map[string]int{},
+	}
 }
 
-// review waits for one of the reviews that may be in flight.
-func (l *limits) review(ctx context.Context) (release func(), err error) {
+// review waits for one of the reviews that may be in flight, at most for a time, and beside a
+// limited number of others.
+func (l *limits) review(ctx context.Context, most time.Duration) (release func(), err error) {
 	select {
-	case l.reviews <- struct{}{}:
-		return func() { <-l.reviews }, nil
+	case l.waiting <- struct{}{}:
+	default:
+		return nil, rules.Busy()
+	}
+	defer func() { <-l.waiting }()
+	waiting, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	release, err = acquire(waiting, l.reviews)
+	if err != nil && ctx.Err() == nil {
+		return nil, rules.Busy()
+	}
+	return release, err
+}
+
+// acquire waits for a place until ctx ends.
+func acquire(ctx context.Context, places chan struct{}) (release func(), err error) {
+	select {
+	case places <- struct{}{}:
+		return func() { <-places }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

@@ -59,17 +59,25 @@ func (s *Service) resolve(ctx context.Context, driver string, r rules.Request) (
 		return target{}, refusal
 	}
 	if r.IsDelta {
-		if refusal := s.checkBase(ctx, driver, r); refusal != nil {
+		if refusal := s.checkBase(ctx, driver, r, rules.VolumeOf(content)); refusal != nil {
 			return target{}, refusal
 		}
 	}
-	secrets, refusal := s.secrets(ctx, driver, snapshot, name)
+	secrets, refusal := s.secrets(ctx, driver, snapshot, content)
 	return target{handle: handle, base: r.Base, secrets: secrets}, refusal
 }
 
-// checkBase reads the contents in pages (CB-H4). No selector finds one by its handle.
-func (s *Service) checkBase(ctx context.Context, driver string, r rules.Request) *rules.Refusal {
-	check := rules.BaseCheck{Handle: r.Base, Driver: driver, Namespace: r.Namespace}
+// checkBase reads the contents in pages until it has found the base (CB-H4). No selector finds one
+// by its handle. volume is that of the target; empty if it is not known.
+func (s *Service) checkBase(
+	ctx context.Context, driver string, r rules.Request, volume string,
+) *rules.Refusal {
+	release, err := acquire(ctx, s.limits.lists)
+	if err != nil {
+		return unavailable("failed to list VolumeSnapshotContents", err)
+	}
+	defer release()
+	check := rules.BaseCheck{Handle: r.Base, Driver: driver, Namespace: r.Namespace, Volume: volume}
 	pages := kube.Pages(ctx, s.cfg.Objects, func() *snapshotv1.VolumeSnapshotContentList {
 		return &snapshotv1.VolumeSnapshotContentList{}
 	})
@@ -78,37 +86,42 @@ func (s *Service) checkBase(ctx context.Context, driver string, r rules.Request)
 			return unavailable("failed to list VolumeSnapshotContents", err)
 		}
 		for i := range page.Items {
-			check.Add(&page.Items[i])
+			if check.Add(&page.Items[i]) {
+				return check.Refusal()
+			}
 		}
 	}
 	return check.Refusal()
 }
 
-// secrets reads the secret of the snapshot's class; nil for none.
+// secrets reads the secret of the snapshot's class; nil for none. An error names the secret and the
+// account of this process, which are for the log alone.
 func (s *Service) secrets(
-	ctx context.Context, driver string, snapshot *snapshotv1.VolumeSnapshot, content string,
+	ctx context.Context, driver string,
+	snapshot *snapshotv1.VolumeSnapshot, content *snapshotv1.VolumeSnapshotContent,
 ) (map[string]string, *rules.Refusal) {
-	class, refusal := s.class(ctx, driver, snapshot)
+	class, refusal := s.class(ctx, driver, rules.ClassName(snapshot, content))
 	if refusal != nil {
 		return nil, refusal
 	}
-	ref, refusal := rules.SecretOf(class, client.ObjectKeyFromObject(snapshot), content)
+	ref, refusal := rules.SecretOf(class, client.ObjectKeyFromObject(snapshot), content.Name)
 	if refusal != nil || ref.Name == "" {
 		return nil, refusal
 	}
 	secrets, _, err := kube.SecretValues(ctx, s.cfg.Objects, ref)
 	if err != nil {
-		return nil, unavailable("failed to get credentials", err)
+		logr.FromContextOrDiscard(ctx).Error(err, "failed to get credentials")
+		return nil, &rules.Refusal{Code: codes.Unavailable, Text: "failed to get credentials"}
 	}
 	return secrets, nil
 }
 
-// class returns the class of the snapshot, or the default one of the driver; nil for none.
+// class returns the class with a name, or the default one of the driver; nil for none.
 // Upstream's sample role may not read classes (CB-H1): drivers without secrets work with it too.
 func (s *Service) class(
-	ctx context.Context, driver string, snapshot *snapshotv1.VolumeSnapshot,
+	ctx context.Context, driver string, name *string,
 ) (*snapshotv1.VolumeSnapshotClass, *rules.Refusal) {
-	if name := snapshot.Spec.VolumeSnapshotClassName; name != nil {
+	if name != nil {
 		var class snapshotv1.VolumeSnapshotClass
 		err := s.cfg.Objects.Get(ctx, types.NamespacedName{Name: *name}, &class)
 		switch {
@@ -118,7 +131,7 @@ func (s *Service) class(
 		case err != nil:
 			return nil, unavailable("failed to get VolumeSnapshotClass", err)
 		}
-		return &class, nil
+		return &class, rules.CheckClass(&class, driver)
 	}
 	var classes snapshotv1.VolumeSnapshotClassList
 	err := s.cfg.Objects.List(ctx, &classes)

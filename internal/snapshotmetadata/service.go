@@ -1,6 +1,7 @@
 package snapshotmetadata
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -13,10 +14,8 @@ import (
 	"github.com/go-logr/logr"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/keepalive"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/csirpc"
@@ -33,8 +32,11 @@ type Config struct {
 	Audience string        // of tokens; empty for that of the SnapshotMetadataService
 	Longest  time.Duration // of one stream
 	Timeout  time.Duration // of one call that asks the driver what it is
+	Drain    time.Duration // for open streams at the end; 0 for Longest
 	// Ended is called at the end of each request; nil for nothing.
 	Ended func(driver, method string, code codes.Code, took time.Duration)
+
+	wait time.Duration // 0 for longestWait; tests set it
 }
 
 // Service is the service of one driver.
@@ -54,32 +56,21 @@ type Service struct {
 // ErrUnable means that the driver has no service of snapshot metadata.
 var ErrUnable = errors.New("the driver does not have the capability SNAPSHOT_METADATA_SERVICE")
 
-// The largest request, and how a connection whose client is gone is found.
-const (
-	mostOfClient   = 64 << 10
-	keepaliveEvery = time.Minute
-	keepaliveWait  = 20 * time.Second
-)
-
 // New returns a service that does not listen yet.
 func New(ctx context.Context, cfg Config) *Service {
 	s := &Service{
 		cfg: cfg, log: logr.FromContextOrDiscard(ctx), limits: newLimits(), health: health.NewServer(),
 		problem: errors.New("the driver has not answered yet"),
 	}
-	s.server = grpc.NewServer(
-		grpc.Creds(credentials.NewTLS(cfg.TLS)), grpc.ForceServerCodecV2(wire.Codec()),
-		grpc.MaxRecvMsgSize(mostOfClient),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveEvery, Timeout: keepaliveWait}),
-	)
+	s.server = s.newServer()
 	wire.Register(s.server, s)
 	healthv1.RegisterHealthServer(s.server, s.health)
 	s.set("", false, s.problem)
 	return s
 }
 
-// Run serves on the listener until ctx ends, and then until the streams have ended, which takes the
-// longest duration of one at most (CB-11, CB-21). It returns [ErrUnable] for a driver without the
+// Run serves on the listener until ctx ends, and then until the streams have ended, which takes
+// Config.Drain at most (CB-11, CB-21). It returns [ErrUnable] for a driver without the
 // capability.
 func (s *Service) Run(ctx context.Context, listener net.Listener) error {
 	failed := make(chan error, 1)
@@ -110,7 +101,7 @@ func (s *Service) stop() {
 	if driver, isReady := s.ready(); isReady {
 		s.set(driver, false, errors.New("the service is stopping"))
 	}
-	late := time.AfterFunc(s.cfg.Longest, s.server.Stop)
+	late := time.AfterFunc(cmp.Or(s.cfg.Drain, s.cfg.Longest), s.server.Stop)
 	defer late.Stop()
 	s.server.GracefulStop()
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/purser-csi/purser/internal/snapshotmetadata/wire"
 )
 
-// mostOfDriver is the largest message that is received from the driver. It is cut into smaller
-// ones.
-const mostOfDriver = 16 << 20
+// mostOfDriver is the largest message that is received from the driver. The request limits its
+// blocks: [rules.MostBlocks] take less than a third of this.
+const mostOfDriver = 4 << 20
 
 // source returns the next message of a driver; io.EOF after the last.
 type source func() (rules.Message, error)
@@ -31,10 +31,10 @@ type answer interface {
 // openStream calls the driver.
 func (s *Service) openStream(ctx context.Context, r rules.Request, t target) (source, error) {
 	driver := s.cfg.Conn.SnapshotMetadata()
-	large := grpc.MaxCallRecvMsgSize(mostOfDriver)
+	most, large := rules.MostIn(r.MaxResults), grpc.MaxCallRecvMsgSize(mostOfDriver)
 	if !r.IsDelta {
 		stream, err := driver.GetMetadataAllocated(ctx, &csi.GetMetadataAllocatedRequest{
-			SnapshotId: t.handle, StartingOffset: r.Offset, MaxResults: r.MaxResults, Secrets: t.secrets,
+			SnapshotId: t.handle, StartingOffset: r.Offset, MaxResults: most, Secrets: t.secrets,
 		}, large)
 		if err != nil {
 			return nil, err
@@ -42,7 +42,7 @@ func (s *Service) openStream(ctx context.Context, r rules.Request, t target) (so
 		return sourceOf(stream.Recv), nil
 	}
 	stream, err := driver.GetMetadataDelta(ctx, &csi.GetMetadataDeltaRequest{
-		BaseSnapshotId: t.base, TargetSnapshotId: t.handle, StartingOffset: r.Offset, MaxResults: r.MaxResults,
+		BaseSnapshotId: t.base, TargetSnapshotId: t.handle, StartingOffset: r.Offset, MaxResults: most,
 		Secrets: t.secrets,
 	}, large)
 	if err != nil {

@@ -27,24 +27,32 @@ import (
 )
 
 // CB-3, CB-19, OC-12: the service of snapshot metadata as a component, by the connection and the
-// HTTP server of all. For a driver without the capability the others work, and the readiness says
-// why this one does not.
+// HTTP server of all. For a driver without the capability, and without a certificate, the others
+// work, and the readiness says why this one does not.
 func TestSnapshotMetadataIsAComponent(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		plugin []csi.PluginCapability_Service_Type
+		noCert bool
 		want   map[string]string
 	}{
-		{"able", []csi.PluginCapability_Service_Type{csi.PluginCapability_Service_SNAPSHOT_METADATA_SERVICE}, map[string]string{
+		{"able", []csi.PluginCapability_Service_Type{csi.PluginCapability_Service_SNAPSHOT_METADATA_SERVICE}, false, map[string]string{
 			"/healthz/snapshot-metadata": "200 ok", "/readyz": "200 [+] snapshot-metadata: ok", "/healthz/livenessprobe": "200 ok",
 		}},
-		{"unable", nil, map[string]string{
+		{"unable", nil, false, map[string]string{
 			"/healthz/snapshot-metadata": "503", "/readyz": "SNAPSHOT_METADATA_SERVICE", "/healthz/livenessprobe": "200 ok",
+		}},
+		{"CB-4 without a certificate", nil, true, map[string]string{
+			"/healthz/snapshot-metadata": "503", "/readyz": "--tls-cert=", "/healthz/livenessprobe": "200 ok",
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			made := &connections{}
-			url, conn := startMetadata(t, made, tc.plugin)
+			cert := "crt"
+			if tc.noCert {
+				cert = "none"
+			}
+			url, service := startMetadata(t, made, tc.plugin, cert)
 			for path, want := range tc.want {
 				rolestest.Eventually(t, path, func() error {
 					got, err := get(t.Context(), url+path)
@@ -57,7 +65,7 @@ func TestSnapshotMetadataIsAComponent(t *testing.T) {
 			if tc.plugin == nil {
 				return
 			}
-			_, err := backupclient.Collect(t.Context(), conn, backupclient.Request{Namespace: "shop", Snapshot: "monday"})
+			_, err := backupclient.Collect(t.Context(), service(), backupclient.Request{Namespace: "shop", Snapshot: "monday"})
 			if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "securityToken is missing") {
 				t.Errorf("CB-15: %v", err)
 			}
@@ -69,8 +77,10 @@ func TestSnapshotMetadataIsAComponent(t *testing.T) {
 }
 
 // startMetadata runs the probe and the service of snapshot metadata. It returns the URL of HTTP,
-// and a connection to the service.
-func startMetadata(t *testing.T, made *connections, plugin []csi.PluginCapability_Service_Type) (string, *grpc.ClientConn) {
+// and a function that connects to the service. cert is the file of the certificate: crt is there.
+func startMetadata(
+	t *testing.T, made *connections, plugin []csi.PluginCapability_Service_Type, cert string,
+) (string, func() *grpc.ClientConn) {
 	t.Helper()
 	base, err := os.MkdirTemp("", "meta")
 	if err != nil {
@@ -97,7 +107,7 @@ func startMetadata(t *testing.T, made *connections, plugin []csi.PluginCapabilit
 	s.AddFlags(f)
 	if err := errors.Join(f.Parse([]string{
 		"--controllers=livenessprobe", "--snapshot-metadata", "--csi-address=" + socket, "--http-endpoint=127.0.0.1:0", "--snapshot-metadata-port=0",
-		"--tls-cert=" + filepath.Join(base, "crt"), "--tls-key=" + filepath.Join(base, "key"),
+		"--tls-cert=" + filepath.Join(base, cert), "--tls-key=" + filepath.Join(base, "key"),
 	}), s.Validate()); err != nil {
 		t.Fatal(err)
 	}
@@ -105,18 +115,20 @@ func startMetadata(t *testing.T, made *connections, plugin []csi.PluginCapabilit
 	s.API, s.Log = &rest.Config{Host: "http://127.0.0.1:1"}, (&rolestest.Log{}).Logger()
 	s.Listened, s.Metadata.Serving = func(a net.Addr) { where <- a }, func(a net.Addr) { service <- a }
 	rolestest.InBackground(t, s.Run)
-	_, port, err := net.SplitHostPort((<-service).String())
-	if err != nil {
-		t.Fatal(err)
+	return "http://" + (<-where).String(), func() *grpc.ClientConn {
+		_, port, err := net.SplitHostPort((<-service).String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		pool := x509.NewCertPool()
+		pool.AppendCertsFromPEM(chain)
+		conn, err := grpc.NewClient("127.0.0.1:"+port, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
+			RootCAs: pool, MinVersion: tls.VersionTLS12,
+		})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return conn
 	}
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(chain)
-	conn, err := grpc.NewClient("127.0.0.1:"+port, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
-		RootCAs: pool, MinVersion: tls.VersionTLS12,
-	})))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	return "http://" + (<-where).String(), conn
 }

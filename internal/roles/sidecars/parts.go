@@ -113,7 +113,7 @@ func (s *Sidecars) parts(ctx context.Context) (p *parts, serve func(*process.HTT
 		}
 	}
 	if s.runs(compMetadata) {
-		part, err := s.metadata(ctx, p)
+		part, err := s.metadata(p)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -129,15 +129,22 @@ func (s *Sidecars) parts(ctx context.Context) (p *parts, serve func(*process.HTT
 	}, nil
 }
 
-// metadata adds the service of snapshot metadata.
-func (s *Sidecars) metadata(ctx context.Context, p *parts) (*snapshotmetadata.Part, error) {
+// metadataDrain is how long open streams of blocks hold up the end of the process. The grace period
+// of a pod is 30 seconds, and the client resumes at the end of its last block.
+const metadataDrain = 15 * time.Second
+
+// metadata adds the service of snapshot metadata. A certificate that is missing is its problem
+// alone: it starts again.
+func (s *Sidecars) metadata(p *parts) (*snapshotmetadata.Part, error) {
 	r := s.Metadata
 	r.Version, r.APIAccess = s.Version, s.APIAccess
 	api, err := r.Config("purser-" + snapshotmetadata.Name + "/" + s.Version)
 	if err != nil {
 		return nil, err
 	}
-	part, err := r.New(ctx, snapshotmetadata.Parts{Conn: s.Shared.Conn, API: api, Registry: p.registry})
+	part, err := r.New(snapshotmetadata.Parts{
+		Conn: s.Shared.Conn, API: api, Registry: p.registry, Drain: metadataDrain,
+	})
 	if err != nil {
 		return nil, err
 	}

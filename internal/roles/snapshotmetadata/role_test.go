@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -24,6 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 	certutil "k8s.io/client-go/util/cert"
 
+	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/snapshotmetadata"
 	"github.com/purser-csi/purser/test/backupclient"
@@ -207,4 +209,31 @@ func TestMissingCertificate(t *testing.T) {
 	if err := r.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "--tls-cert="+r.CertPath) {
 		t.Errorf("CB-4: %v", err)
 	}
+}
+
+// CB-4: a part whose certificate comes later serves when it runs again.
+func TestCertificateThatComesLater(t *testing.T) {
+	r, _ := start(t, able, tls.VersionTLS13)
+	there := r.CertPath
+	r.CertPath = filepath.Join(t.TempDir(), "crt")
+	conn, err := csirpc.Dial(csirpc.Config{Endpoint: r.CSIAddress, Timeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	part, err := r.New(Parts{Conn: conn, API: r.API, Registry: prometheus.NewRegistry()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := part.Run(t.Context()); err == nil {
+		t.Fatal("CB-4: it runs without a certificate")
+	}
+	if err := part.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "--tls-cert="+r.CertPath) {
+		t.Errorf("CB-4, CB-19: %v", err)
+	}
+	if err := os.Symlink(there, r.CertPath); err != nil {
+		t.Fatal(err)
+	}
+	rolestest.InBackground(t, part.Run)
+	rolestest.Eventually(t, "the part serves", func() error { return part.Check(t.Context()) })
 }

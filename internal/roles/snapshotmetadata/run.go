@@ -44,7 +44,7 @@ func (r *Role) serve(ctx context.Context) error {
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	r.CountThrottle(registry)
-	part, err := r.New(ctx, Parts{Conn: conn, API: api, Registry: registry})
+	part, err := r.New(Parts{Conn: conn, API: api, Registry: registry})
 	if err != nil {
 		return err
 	}
@@ -87,6 +87,7 @@ type Parts struct {
 	Conn     *csirpc.Conn
 	API      *rest.Config
 	Registry *prometheus.Registry
+	Drain    time.Duration // for open streams at the end; 0 for the longest duration of one
 }
 
 // Part is a service in a process.
@@ -94,16 +95,14 @@ type Part struct {
 	role    *Role
 	cfg     snapshotmetadata.Config
 	service atomic.Pointer[snapshotmetadata.Service] // nil until it runs
+	problem atomic.Pointer[error]                    // why it does not run; nil if there is none
 }
 
 // New returns the service of the role, which does not listen yet.
-func (r *Role) New(ctx context.Context, parts Parts) (*Part, error) {
+func (r *Role) New(parts Parts) (*Part, error) {
 	cfg, err := r.tls.config()
 	if err != nil {
 		return nil, err
-	}
-	if cfg.GetCertificate, err = process.FileCertificate(ctx, r.cert(), r.key()); err != nil {
-		return nil, fmt.Errorf("--tls-cert=%s: %w", r.cert(), err)
 	}
 	reviews, err := snapshotmetadata.NewReviewer(parts.API)
 	if err != nil {
@@ -115,7 +114,7 @@ func (r *Role) New(ctx context.Context, parts Parts) (*Part, error) {
 	}
 	return &Part{role: r, cfg: snapshotmetadata.Config{
 		Conn: parts.Conn, Reviews: reviews, Objects: objects, TLS: cfg, Audience: r.Audience,
-		Longest: r.longest(), Timeout: r.Timeout, Ended: count(parts.Registry),
+		Longest: r.longest(), Timeout: r.Timeout, Drain: parts.Drain, Ended: count(parts.Registry),
 	}}, nil
 }
 
@@ -127,15 +126,31 @@ func count(registry prometheus.Registerer) func(driver, method string, code code
 	}
 }
 
-// Run serves until ctx ends. It can be called again after an error.
+// Run serves until ctx ends. It can be called again after an error, such as that of a certificate
+// that is not there yet.
 func (p *Part) Run(ctx context.Context) error {
+	err := p.serve(ctx)
+	if err != nil {
+		p.problem.Store(&err)
+	}
+	return err
+}
+
+// serve reads the certificate, listens and serves.
+func (p *Part) serve(ctx context.Context) error {
+	cfg := p.cfg
+	cfg.TLS = cfg.TLS.Clone()
+	var err error
+	if cfg.TLS.GetCertificate, err = process.FileCertificate(ctx, p.role.cert(), p.role.key()); err != nil {
+		return fmt.Errorf("--tls-cert=%s: %w", p.role.cert(), err)
+	}
 	address := ":" + strconv.Itoa(p.role.Port)
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return fmt.Errorf("--port=%d: %w", p.role.Port, err)
 	}
 	defer listener.Close()
-	service := snapshotmetadata.New(ctx, p.cfg)
+	service := snapshotmetadata.New(ctx, cfg)
 	p.service.Store(service) // it says why it ended, until the next one runs
 	if p.role.Serving != nil {
 		p.role.Serving(listener.Addr())
@@ -145,8 +160,11 @@ func (p *Part) Run(ctx context.Context) error {
 
 // Check returns nil when requests are served.
 func (p *Part) Check(ctx context.Context) error {
-	service := p.service.Load()
-	if service == nil {
+	service, problem := p.service.Load(), p.problem.Load()
+	switch {
+	case service == nil && problem != nil:
+		return fmt.Errorf("%w: %w", errNotRunning, *problem)
+	case service == nil:
 		return errNotRunning
 	}
 	return service.Check(ctx)

@@ -60,7 +60,7 @@ func (s *Sequence) Next(m Message) ([]Message, *Refusal) {
 		return nil, nil // the first message has the type and the capacity already
 	}
 	m.Blocks = blocks
-	return split(m, s.most()), nil
+	return split(m, int(MostIn(s.MaxResults))), nil
 }
 
 // add checks a block against the one before.
@@ -77,10 +77,11 @@ func (s *Sequence) add(b Block) *Refusal {
 	return nil
 }
 
-// most returns how many blocks a message may have.
-func (s *Sequence) most() int {
-	if s.MaxResults > 0 && s.MaxResults < MostBlocks {
-		return int(s.MaxResults)
+// MostIn returns how many blocks a message may have, for the number that a request wants at most; 0
+// for any number.
+func MostIn(maxResults int32) int32 {
+	if maxResults > 0 && maxResults < MostBlocks {
+		return maxResults
 	}
 	return MostBlocks
 }

@@ -141,3 +141,12 @@ func TestLargeMessagesAreCut(t *testing.T) {
 		t.Errorf("%d messages, %v", len(messages), refusal)
 	}
 }
+
+// CB-13: how many blocks a message may have.
+func TestMostBlocksInAMessage(t *testing.T) {
+	for wanted, want := range map[int32]int32{0: MostBlocks, 7: 7, MostBlocks: MostBlocks, math.MaxInt32: MostBlocks} {
+		if got := MostIn(wanted); got != want {
+			t.Errorf("CB-13: %d for %d, want %d", got, wanted, want)
+		}
+	}
+}

@@ -14,6 +14,11 @@ func OfDriver(code codes.Code, text string) *Refusal {
 // NotReady refuses requests until the driver is ready.
 func NotReady() *Refusal { return refuse(codes.Unavailable, "the CSI driver is not yet ready") }
 
+// Busy refuses a client that would wait too long for the reviews of others.
+func Busy() *Refusal {
+	return refuse(codes.ResourceExhausted, "too many clients wait for the review of their tokens; try again later")
+}
+
 // TooMany refuses a stream beyond the limits.
 func TooMany(most int, whose string) *Refusal {
 	return refuse(codes.ResourceExhausted, "%s has %d streams open; try again when one has ended", whose, most)

@@ -62,27 +62,66 @@ func isOf(content *snapshotv1.VolumeSnapshotContent, snapshot *snapshotv1.Volume
 type BaseCheck struct {
 	Handle, Driver, Namespace string
 
-	own, foreign bool
+	Volume string // handle of the target's volume; empty if its content does not say
+
+	own, foreign, elsewhere bool
 }
 
-// Add adds a content.
-func (b *BaseCheck) Add(content *snapshotv1.VolumeSnapshotContent) {
-	if content.Spec.Driver != b.Driver || content.Status == nil ||
-		ptr.Deref(content.Status.SnapshotHandle, "") != b.Handle {
-		return
+// Add adds a content. It returns true when the base is found: no other content changes the answer.
+func (b *BaseCheck) Add(content *snapshotv1.VolumeSnapshotContent) (isFound bool) {
+	if content.Spec.Driver != b.Driver || handleIn(content) != b.Handle {
+		return b.own
 	}
-	if content.Spec.VolumeSnapshotRef.Namespace == b.Namespace {
-		b.own = true
-	} else {
+	if content.Spec.VolumeSnapshotRef.Namespace != b.Namespace {
 		b.foreign = true
+		return b.own
 	}
+	volume := VolumeOf(content)
+	b.own, b.elsewhere = true, volume != "" && b.Volume != "" && volume != b.Volume
+	return true
 }
 
-// Refusal refuses a handle that only snapshots of other namespaces have.
+// handleIn returns the handle of a content. That of a static one is in its spec before the driver
+// has answered.
+func handleIn(content *snapshotv1.VolumeSnapshotContent) string {
+	if content.Status != nil && ptr.Deref(content.Status.SnapshotHandle, "") != "" {
+		return *content.Status.SnapshotHandle
+	}
+	return ptr.Deref(content.Spec.Source.SnapshotHandle, "")
+}
+
+// VolumeOf returns the handle of a content's volume; empty for a static content, which has none.
+func VolumeOf(content *snapshotv1.VolumeSnapshotContent) string {
+	return ptr.Deref(content.Spec.Source.VolumeHandle, "")
+}
+
+// Refusal refuses a handle that only snapshots of other namespaces have, and that of a snapshot of
+// another volume.
 func (b *BaseCheck) Refusal() *Refusal {
-	if b.foreign && !b.own {
+	switch {
+	case b.foreign && !b.own:
 		return refuse(codes.PermissionDenied,
 			"the base snapshot is that of a VolumeSnapshot outside of namespace '%s'", b.Namespace)
+	case b.elsewhere:
+		return refuse(codes.InvalidArgument, "the base snapshot is of another volume than the target")
+	}
+	return nil
+}
+
+// ClassName returns the name of a snapshot's class; nil for none. That of the content counts, since
+// the user of the namespace can change the other one, and the class names a secret.
+func ClassName(snapshot *snapshotv1.VolumeSnapshot, content *snapshotv1.VolumeSnapshotContent) *string {
+	if name := content.Spec.VolumeSnapshotClassName; name != nil {
+		return name
+	}
+	return snapshot.Spec.VolumeSnapshotClassName
+}
+
+// CheckClass refuses a class of another driver, whose secret is not for this one.
+func CheckClass(class *snapshotv1.VolumeSnapshotClass, driver string) *Refusal {
+	if class.Driver != driver {
+		return refuse(codes.InvalidArgument,
+			"VolumeSnapshotClass '%s' does not belong to the CSI driver '%s'", class.Name, driver)
 	}
 	return nil
 }

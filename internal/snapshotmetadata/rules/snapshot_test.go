@@ -85,6 +85,13 @@ func TestBases(t *testing.T) {
 	}
 	without := in("bank", driver, "base")
 	without.Status = nil
+	static := in("bank", driver, "base")
+	static.Status, static.Spec.Source.SnapshotHandle = nil, new("base")
+	of := func(volume string) *snapshotv1.VolumeSnapshotContent {
+		c := in("shop", driver, "base")
+		c.Spec.Source.VolumeHandle = &volume
+		return c
+	}
 	for _, tc := range []struct {
 		row      string
 		contents []*snapshotv1.VolumeSnapshotContent
@@ -97,13 +104,42 @@ func TestBases(t *testing.T) {
 		{"CB-H4 of another driver", []*snapshotv1.VolumeSnapshotContent{in("bank", "other", "base")}, codes.OK},
 		{"CB-H4 another handle", []*snapshotv1.VolumeSnapshotContent{in("bank", driver, "other")}, codes.OK},
 		{"CB-H2 without status", []*snapshotv1.VolumeSnapshotContent{without}, codes.OK},
+		{"CB-H4 static of another namespace, without status", []*snapshotv1.VolumeSnapshotContent{static}, codes.PermissionDenied},
+		{"CB-H4 of the volume", []*snapshotv1.VolumeSnapshotContent{of("vol")}, codes.OK},
+		{"CB-H4 of another volume", []*snapshotv1.VolumeSnapshotContent{of("other")}, codes.InvalidArgument},
 	} {
-		base := BaseCheck{Handle: "base", Driver: driver, Namespace: "shop"}
+		base := BaseCheck{Handle: "base", Driver: driver, Namespace: "shop", Volume: "vol"}
+		own := false
 		for _, c := range tc.contents {
-			base.Add(c)
+			own = own || c.Spec.Driver == driver && c.Spec.VolumeSnapshotRef.Namespace == "shop"
+			if isFound := base.Add(c); isFound != own {
+				t.Errorf("%s: found is %t", tc.row, isFound)
+			}
 		}
 		check(t, tc.row, base.Refusal(), tc.code, "")
 	}
+	base := BaseCheck{Handle: "base", Driver: driver, Namespace: "shop"}
+	base.Add(of("other"))
+	check(t, "CB-H4 the volume of the target is not known", base.Refusal(), codes.OK, "")
+}
+
+// CB-14: the class of the content counts, and it must be of the driver.
+func TestClassOfASnapshot(t *testing.T) {
+	snapshot, content := pair()
+	if got := ClassName(snapshot, content); got != nil {
+		t.Errorf("CB-14 none: %s", *got)
+	}
+	snapshot.Spec.VolumeSnapshotClassName = new("of-the-user")
+	if got := ClassName(snapshot, content); got == nil || *got != "of-the-user" {
+		t.Errorf("CB-14 of the snapshot: %v", got)
+	}
+	content.Spec.VolumeSnapshotClassName = new("of-the-content")
+	if got := ClassName(snapshot, content); got == nil || *got != "of-the-content" {
+		t.Errorf("CB-14 of the content: %v", got)
+	}
+	own, foreign := class("a", driver, false), class("b", "other", false)
+	check(t, "CB-14 the driver's class", CheckClass(&own, driver), codes.OK, "")
+	check(t, "CB-14 another driver's class", CheckClass(&foreign, driver), codes.InvalidArgument, "'b' does not belong")
 }
 
 func class(name, driver string, isDefault bool, parameters ...string) snapshotv1.VolumeSnapshotClass {
