@@ -291,13 +291,11 @@
         setTimeout(refresh, 500);
       }
     };
-    // A tab that is not shown does not listen. What it has missed it asks for when it is shown. The first event is about
-    // the state that the page has.
-    let first = true;
+    // A tab that is not shown does not listen. What it has missed it asks for when it is shown. The first event says
+    // what the state is, which may be a newer one than that of the page.
     const heard = (what) => {
       if (what === 'error') return say('The connection to the server is broken; it is tried again.');
-      if (!first) refresh();
-      first = false;
+      refresh();
     };
     let source = null, worker = null;
     const listen = () => {
@@ -320,14 +318,11 @@
     }
     document.addEventListener('visibilitychange', () => {
       rest();
-      first = false;
       if (!document.hidden) listen();
     });
     addEventListener('pagehide', rest);
     addEventListener('pageshow', ({persisted}) => {
-      if (!persisted || document.hidden) return;
-      first = false;
-      listen();
+      if (persisted && !document.hidden) listen();
     });
     if (!document.hidden) listen();
   };
