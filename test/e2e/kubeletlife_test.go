@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	mounting "github.com/purser-csi/purser/internal/node/rules"
+	"github.com/purser-csi/purser/internal/record"
 	"github.com/purser-csi/purser/test/containers"
 	"github.com/purser-csi/purser/test/e2e/leftover"
 	"github.com/purser-csi/purser/test/e2e/stage"
@@ -32,6 +33,8 @@ func TestUpKubeletVolumes(t *testing.T) {
 	}
 	s := start(t, stage.Config{DataDir: dataDir(t), Args: []string{"--kubelet", "--attach-required"}})
 	importApp(t, s.DataDir)
+	path := filepath.Join(t.TempDir(), "kubelet.jsonl.gz")
+	recorder := recordInto(t, s, path)
 	b := kubeletNamespace{newTestNamespace(t, s), mounting.Layout{Root: filepath.Join(s.DataDir, "kubelet")}}
 	class := b.class(t, nil)
 
@@ -109,6 +112,18 @@ func TestUpKubeletVolumes(t *testing.T) {
 		}
 		return err
 	})
+	for _, claim := range []*corev1.PersistentVolumeClaim{claim, restored, raw} {
+		b.delete(t, claim)
+	}
+	for _, claim := range []*corev1.PersistentVolumeClaim{claim, restored, raw} {
+		b.awaitGone(t, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + string(claim.UID)}})
+	}
+	recorder()
+	text, err := os.ReadFile(path)
+	must(t, err)
+	r, err := record.Load(map[string][]byte{path: text})
+	must(t, err)
+	attributedTimes(t, r, b.name, len(r.History().Claims(b.name)), 1)
 	stop(t, s)
 }
 
