@@ -38,6 +38,7 @@ var kubectls = map[string]string{
 	"kubectl port-forward -n NAMESPACE POD 8443:PORT":                                        "kubectl port-forward --help", // without a kubelet
 	"kubectl get events -n default":                                                          "",
 	"kubectl get pods":                                                                       "",
+	"kubectl get pvc -A -o json":                                                             "",
 	"kubectl get pods -n purser-system":                                                      "",
 	"kubectl -n purser-system get pods":                                                      "",
 	"kubectl --namespace NAMESPACE get lease --selector app.kubernetes.io/managed-by=purser": "",
