@@ -60,6 +60,20 @@ func (s *scene) start(output io.Writer, path string, args ...string) *exec.Cmd {
 	return command
 }
 
+// role starts a role of purser whose log is in a file and whose metrics are recorded.
+func (s *scene) role(name string, args ...string) *exec.Cmd {
+	s.Helper()
+	log, err := os.Create(filepath.Join(s.dir, name+".log"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { _ = log.Close() })
+	address := s.freeAddress()
+	command := s.start(log, program(s.T, "purser"), append(args, "--http-endpoint="+address)...)
+	s.record.set(name, address)
+	return command
+}
+
 // stop ends a program in good order; one that does not end within a minute is killed.
 func (s *scene) stop(command *exec.Cmd) {
 	if command.ProcessState != nil {
@@ -88,16 +102,27 @@ func (s *scene) freeAddress() string {
 // eventually waits until holds returns nil.
 func (s *scene) eventually(what string, within time.Duration, holds func() error) {
 	s.Helper()
-	end := time.Now().Add(within)
+	if err := s.poll(within, holds); err != nil {
+		s.Fatalf("%s: %v", what, err)
+	}
+}
+
+// poll calls holds ten times a second until it returns nil, and returns its last error at the deadline.
+func (s *scene) poll(within time.Duration, holds func() error) error {
+	ctx, cancel := context.WithTimeout(s.Context(), within)
+	defer cancel()
+	every := time.NewTicker(100 * time.Millisecond)
+	defer every.Stop()
 	for {
 		err := holds()
 		if err == nil {
-			return
+			return nil
 		}
-		if time.Now().After(end) {
-			s.Fatalf("%s: %v", what, err)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-every.C:
 		}
-		time.Sleep(100 * time.Millisecond) // between two looks
 	}
 }
 

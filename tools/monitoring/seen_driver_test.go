@@ -29,11 +29,12 @@ const (
 	unmountFails fault = "unmount-fails"
 	isFull       fault = "is-full"
 	fillsUp      fault = "fills-up"
+	unhealthy    fault = "unhealthy"
 )
 
 var faults = []fault{
 	works, createFails, noAnswer, deleteFails, expandFails, modifyFails, snapshotFail, attachFails, mountFails,
-	unmountFails, isFull, fillsUp,
+	unmountFails, isFull, fillsUp, unhealthy,
 }
 
 // faultyDriver is a CSI driver whose volumes fail as their class says. It keeps nothing.
@@ -164,6 +165,19 @@ func (d *faultyDriver) GetCapacity(context.Context, *csi.GetCapacityRequest) (*c
 		return nil, status.Error(codes.Internal, "the array does not say")
 	}
 	return &csi.GetCapacityResponse{AvailableCapacity: 1 << 40}, nil
+}
+
+// ControllerGetVolumeHealth says that a volume of the class lacks its image.
+func (d *faultyDriver) ControllerGetVolumeHealth(
+	_ context.Context, r *csi.ControllerGetVolumeHealthRequest,
+) (*csi.ControllerGetVolumeHealthResponse, error) {
+	answer := &csi.VolumeHealth{VolumeId: r.GetVolumeId()}
+	if failing(r.GetVolumeId(), unhealthy) != nil {
+		answer.HealthStatuses = []*csi.VolumeHealth_VolumeHealthEntry{{
+			Status: csi.VolumeHealthErrorType_INACCESSIBLE, Reason: "ImageMissing", Message: "the image is missing",
+		}}
+	}
+	return &csi.ControllerGetVolumeHealthResponse{VolumeHealth: answer}, nil
 }
 
 func (d *faultyDriver) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -60,21 +59,21 @@ func micro() string { return time.Now().UTC().Format("2006-01-02T15:04:05.000000
 
 func (o *others) provisioner(driver, name string) *exec.Cmd {
 	o.Helper()
-	address := o.freeAddress()
-	log, err := os.Create(filepath.Join(o.dir, name+".log"))
-	if err != nil {
-		o.Fatal(err)
-	}
-	o.Cleanup(func() { _ = log.Close() })
-	command := o.start(log, program(o.T, "purser"), "csi-provisioner",
-		"--csi-address=unix://"+filepath.Join(o.dir, driver+".sock"), "--http-endpoint="+address, "--leader-election",
-		"--leader-election-namespace=purser-system", "--leader-election-lease-duration=9s",
-		"--leader-election-renew-deadline=8s",
-		"--leader-election-retry-period="+renewal.String(), "--orphan-audit-interval=2s", "--enable-capacity",
-		"--capacity-ownerref-level=-1",
+	return o.role(name, "csi-provisioner", "--csi-address=unix://"+filepath.Join(o.dir, driver+".sock"),
+		"--leader-election", "--leader-election-namespace=purser-system", "--leader-election-lease-duration=9s",
+		"--leader-election-renew-deadline=8s", "--leader-election-retry-period="+renewal.String(),
+		"--orphan-audit-interval=2s", "--enable-capacity", "--capacity-ownerref-level=-1",
 		"--capacity-poll-interval=1s")
-	o.record.set(name, address)
-	return command
+}
+
+// healthMonitor starts the monitor beside the driver of `up`, which runs none, and waits until it has found the
+// volume with a problem.
+func (s *scene) healthMonitor() *exec.Cmd {
+	s.Helper()
+	monitor := s.role("monitor", "csi-external-health-monitor-controller",
+		"--csi-address=unix://"+filepath.Join(s.dir, "a.sock"), "--monitor-interval=1s")
+	s.shows("purser_volume_health_volumes", 1, `status="Inaccessible"`)
+	return monitor
 }
 
 // disturbLease writes the lease of the two provisioners between their renewals, until the returned function is
@@ -83,12 +82,18 @@ func (o *others) disturbLease() (end func()) {
 	ctx, cancel := context.WithCancel(o.Context())
 	var writing sync.WaitGroup
 	writing.Go(func() {
-		for ctx.Err() == nil {
+		twice := time.NewTicker(renewal / 2) // for each renewal
+		defer twice.Stop()
+		for {
 			_, _ = o.call(
 				http.MethodPatch, leases+"/b-example", isMerge,
 				fmt.Sprintf(`{"metadata":{"annotations":{"now":%q}}}`, micro()),
 			)
-			time.Sleep(renewal / 2)
+			select {
+			case <-ctx.Done():
+				return
+			case <-twice.C:
+			}
 		}
 	})
 	return func() { cancel(); writing.Wait() }

@@ -42,16 +42,9 @@ func (s *scene) smallPool() *pool {
 	}
 	s.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	p.dir = dir
-	socket, address := filepath.Join(s.dir, "d.sock"), s.freeAddress()
-	log, err := os.Create(filepath.Join(s.dir, "driver.log"))
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.Cleanup(func() { _ = log.Close() })
-	p.driver = s.start(log, program(s.T, "purser"), "driver", "--state-dir="+dir, "--backend=loopfile",
-		"--loopfile-over-commit=3",
-		"--endpoint=unix://"+socket, "--http-endpoint="+address, "--node-id=pool")
-	s.record.set("driver-of-pool", address)
+	socket := filepath.Join(s.dir, "d.sock")
+	p.driver = s.role("driver-of-pool", "driver", "--state-dir="+dir, "--backend=loopfile", "--loopfile-over-commit=3",
+		"--endpoint=unix://"+socket, "--node-id=pool")
 	connection, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		s.Fatal(err)
