@@ -2,6 +2,7 @@ package snapshotmetadata
 
 import (
 	"context"
+	"time"
 
 	"github.com/go-logr/logr"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
@@ -16,6 +17,9 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/snapshotmetadata/rules"
 )
+
+// requestTimeout bounds one read of an object.
+const requestTimeout = 10 * time.Second
 
 // NewReader returns a reader of the objects that a request needs. Reads are live, as upstream's:
 // its role has no watch. The mapper has just these kinds, so that no discovery is read.

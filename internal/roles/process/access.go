@@ -14,12 +14,10 @@ import (
 	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
-	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
+	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/printable"
 )
 
@@ -32,36 +30,22 @@ type reviewer interface {
 }
 
 // apiReviewer is the reviewer of an API server.
-type apiReviewer struct {
-	tokens authenticationclient.TokenReviewInterface
-	access authorizationclient.SubjectAccessReviewInterface
-}
+type apiReviewer struct{ *kube.Reviewer }
 
 func newReviewer(api *rest.Config) (reviewer, error) {
 	if api == nil {
 		return nil, errors.New("--metrics-secure: there is no API server to ask; give --kubeconfig")
 	}
-	own := rest.CopyConfig(api)
-	own.Timeout = reviewTimeout
-	tokens, err := authenticationclient.NewForConfig(own)
+	r, err := kube.NewReviewer(api)
 	if err != nil {
 		return nil, fmt.Errorf("--metrics-secure: %w", err)
 	}
-	access, err := authorizationclient.NewForConfig(own)
-	if err != nil {
-		return nil, fmt.Errorf("--metrics-secure: %w", err)
-	}
-	return apiReviewer{tokens.TokenReviews(), access.SubjectAccessReviews()}, nil
+	return apiReviewer{r}, nil
 }
 
 func (r apiReviewer) user(ctx context.Context, token string) (authenticationv1.UserInfo, bool, error) {
-	answer, err := r.tokens.Create(ctx, &authenticationv1.TokenReview{
-		Spec: authenticationv1.TokenReviewSpec{Token: token},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		return authenticationv1.UserInfo{}, false, err
-	}
-	return answer.Status.User, answer.Status.Authenticated, nil
+	answer, err := r.Token(ctx, token, "")
+	return answer.User, answer.Authenticated, err
 }
 
 func (r apiReviewer) mayGet(
@@ -71,20 +55,14 @@ func (r apiReviewer) mayGet(
 	for key, values := range user.Extra {
 		extra[key] = authorizationv1.ExtraValue(values)
 	}
-	answer, err := r.access.Create(ctx, &authorizationv1.SubjectAccessReview{
-		Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
-			NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: verb},
-		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		return false, err
-	}
-	return answer.Status.Allowed, nil
+	answer, err := r.Access(ctx, authorizationv1.SubjectAccessReviewSpec{
+		User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
+		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: verb},
+	})
+	return answer.Allowed, err
 }
 
 const (
-	reviewTimeout = 10 * time.Second
 	// An answer is used again for so long, as controller-runtime's filter of metrics does.
 	rememberUser, rememberAllowed, rememberDenied = time.Minute, 5 * time.Minute, 30 * time.Second
 	// mostReviews is how many callers are reviewed at a time: tokens that no API server knows must not

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/snapshotmetadata"
 	"github.com/purser-csi/purser/internal/telemetry"
@@ -104,7 +105,7 @@ func (r *Role) New(parts Parts) (*Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	reviews, err := snapshotmetadata.NewReviewer(parts.API)
+	reviews, err := kube.NewReviewer(parts.API)
 	if err != nil {
 		return nil, err
 	}
