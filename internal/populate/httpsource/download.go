@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/purser-csi/purser/internal/populate/pod"
 )
 
 // errChanged says that the file at the URL is not the one of which a part is written.
@@ -25,17 +27,16 @@ type download struct {
 	isImage bool    // the URL is that of a layer
 	account *secret // for the host of the registry's tokens
 
-	pause func(ctx context.Context, failed int) error
-	idle  time.Duration // that a connection may be silent for
+	pause    func(ctx context.Context, failed int) error
+	idle     time.Duration // that a connection may be silent for
+	progress func(pod.Progress)
 
 	at    int64  // bytes that were read
 	size  int64  // of the file; -1 while it is not known
 	mark  string // ETag or Last-Modified of the file; empty if the server gives none
 	exact bool   // a checksum is compared at the end, so that a file without a mark may be resumed
 
-	body   io.ReadCloser
-	cancel context.CancelFunc
-	silent *time.Timer // cancels the connection
+	body   *connection // nil for none
 	failed int         // attempts in a row that brought nothing
 }
 
@@ -67,9 +68,7 @@ func (d *download) Read(p []byte) (int, error) {
 				continue
 			}
 		}
-		d.silent.Reset(d.idle)
 		n, err := d.body.Read(p)
-		d.silent.Stop() // the caller may take its time to write
 		d.at += int64(n)
 		if n > 0 {
 			d.failed = 0
@@ -117,7 +116,7 @@ func (d *download) open() error {
 		cancel()
 		return err
 	}
-	d.body, d.cancel, d.silent = answer.Body, cancel, time.AfterFunc(d.idle, cancel)
+	d.body = &connection{body: answer.Body, cancel: cancel, idle: d.idle, silent: time.AfterFunc(d.idle, cancel)}
 	if d.at > 0 && answer.StatusCode == http.StatusOK {
 		return d.skip()
 	}
@@ -184,26 +183,64 @@ func (d *download) accept(answer *http.Response) error {
 
 // skip reads what is written already from a server without Range.
 func (d *download) skip() error {
-	for left := d.at; left > 0; {
-		d.silent.Reset(d.idle)
-		n, err := io.CopyN(io.Discard, d.body, min(left, 1<<20))
-		left -= n
-		if err != nil {
-			d.Close()
-			return fmt.Errorf("read again from the begin: %w", err)
-		}
+	if _, err := io.CopyN(d.again(), d.body, d.at); err != nil {
+		d.Close()
+		return fmt.Errorf("read again from the begin: %w", err)
 	}
 	return nil
+}
+
+// said calls progress when all that was read is written.
+func (d *download) said() { d.progress(pod.Progress{Done: d.at, Total: max(d.size, 0)}) }
+
+// again returns a writer for what is written already and is read again. It says how far that is.
+func (d *download) again() io.Writer {
+	return &again{pod.Progress{Done: d.at, Total: max(d.size, 0)}, d.progress}
+}
+
+type again struct {
+	pod.Progress
+	say func(pod.Progress)
+}
+
+// Write implements io.Writer.
+func (a *again) Write(p []byte) (int, error) {
+	a.Again += int64(len(p))
+	a.say(a.Progress)
+	return len(p), nil
 }
 
 // Close ends the connection.
 func (d *download) Close() {
 	if d.body != nil {
-		d.silent.Stop()
-		d.cancel()
 		d.body.Close()
 		d.body = nil
 	}
+}
+
+// connection is the answer of a server, which ends when the server is silent for a time.
+type connection struct {
+	body   io.ReadCloser
+	cancel context.CancelFunc
+	idle   time.Duration
+	silent *time.Timer // cancels
+}
+
+// Read implements io.Reader. The time is that of one read: the caller may take its time to write.
+func (c *connection) Read(p []byte) (int, error) {
+	c.silent.Reset(c.idle)
+	n, err := c.body.Read(p)
+	if !c.silent.Stop() && err != nil && !errors.Is(err, io.EOF) {
+		err = fmt.Errorf("the server has sent nothing for %s", c.idle)
+	}
+	return n, err
+}
+
+// Close ends the connection.
+func (c *connection) Close() {
+	c.silent.Stop()
+	c.cancel()
+	c.body.Close()
 }
 
 // markOf returns what identifies the content of an answer. A weak ETag does not.

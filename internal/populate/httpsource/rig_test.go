@@ -109,7 +109,7 @@ func sourceAt(url string) Source {
 // fill writes to a folder.
 func fill(t *testing.T, s Source, folder string) error {
 	t.Helper()
-	return Write(t.Context(), s, pod.Target{Path: folder}, func(int64, int64) {})
+	return Write(t.Context(), s, pod.Target{Path: folder}, func(pod.Progress) {})
 }
 
 func mustHave(t *testing.T, path string, want []byte) {

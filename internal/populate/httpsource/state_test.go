@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/purser-csi/purser/internal/populate/pod"
 )
 
 // namesIn returns the names in a folder.
@@ -102,7 +104,7 @@ func TestQueryOfTheState(t *testing.T) {
 func TestSlowWrites(t *testing.T) {
 	s := sourceAt(serveTest(t, &origin{content: noise(1 << 20)}))
 	s.Idle = time.Hour
-	d, err := s.download(t.Context())
+	d, err := s.download(t.Context(), func(pod.Progress) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +112,7 @@ func TestSlowWrites(t *testing.T) {
 	if n, err := d.Read(make([]byte, 10)); err != nil || n == 0 {
 		t.Fatal(n, err)
 	}
-	if d.silent.Stop() {
+	if d.body.silent.Stop() {
 		t.Error("the timer runs while the data is written")
 	}
 }

@@ -20,7 +20,7 @@ import (
 
 // unpackInto unpacks an archive into the root of a filesystem. An attempt that did not end is removed first:
 // an archive is read from its begin.
-func unpackInto(source Source, from *download, root *os.Root, limit int64, progress func(done, total int64)) error {
+func unpackInto(source Source, from *download, root *os.Root, limit int64) error {
 	now := newState(source)
 	last, err := readState(root)
 	if err == nil && last != nil {
@@ -33,7 +33,7 @@ func unpackInto(source Source, from *download, root *os.Root, limit int64, progr
 		return err
 	}
 	sum := sha256.New()
-	read := &counted{from: from, sum: sum, progress: progress}
+	read := &counted{from, sum}
 	packed := io.Reader(bufio.NewReaderSize(read, 1<<20))
 	if source.Format == formatTarGz {
 		unzipped, err := gzip.NewReader(packed)
@@ -77,16 +77,15 @@ func skipPadding(rest io.Reader) error {
 
 // counted passes what is read on to the checksum and the progress.
 type counted struct {
-	from     *download
-	sum      hash.Hash
-	progress func(done, total int64)
+	from *download
+	sum  hash.Hash
 }
 
 // Read implements io.Reader.
 func (c *counted) Read(p []byte) (int, error) {
 	n, err := c.from.Read(p)
 	c.sum.Write(p[:n])
-	c.progress(c.from.at, max(c.from.size, 0))
+	c.from.said()
 	return n, err
 }
 

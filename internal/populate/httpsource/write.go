@@ -39,7 +39,7 @@ func (s Source) Validate(block bool) error {
 const syncEvery = 64 << 20
 
 // Write is the [pod.Function] of HTTPSources.
-func Write(ctx context.Context, source Source, target pod.Target, progress func(done, total int64)) error {
+func Write(ctx context.Context, source Source, target pod.Target, progress func(pod.Progress)) error {
 	err := write(ctx, source, target, progress)
 	switch {
 	case err == nil:
@@ -50,14 +50,14 @@ func Write(ctx context.Context, source Source, target pod.Target, progress func(
 	return fmt.Errorf("spec.url %q: %w", Shown(source.URL), err)
 }
 
-func write(ctx context.Context, source Source, target pod.Target, progress func(done, total int64)) error {
-	from, err := source.download(ctx)
+func write(ctx context.Context, source Source, target pod.Target, progress func(pod.Progress)) error {
+	from, err := source.download(ctx, progress)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
 	if target.Block {
-		return writeDevice(source, from, target, progress)
+		return writeDevice(source, from, target)
 	}
 	root, err := os.OpenRoot(target.Path)
 	if err != nil {
@@ -65,13 +65,13 @@ func write(ctx context.Context, source Source, target pod.Target, progress func(
 	}
 	defer root.Close()
 	if source.Format == formatRaw {
-		return writeFile(source, from, root, target.Size, progress)
+		return writeFile(source, from, root, target.Size)
 	}
-	return unpackInto(source, from, root, target.Size, progress)
+	return unpackInto(source, from, root, target.Size)
 }
 
 // download returns the reader of the file, or of the layer of an image.
-func (s *Source) download(ctx context.Context) (*download, error) {
+func (s *Source) download(ctx context.Context, progress func(pod.Progress)) (*download, error) {
 	secret, err := readSecret(s.SecretDir, s.Namespace)
 	if err != nil {
 		return nil, err
@@ -81,7 +81,8 @@ func (s *Source) download(ctx context.Context) (*download, error) {
 		return nil, err
 	}
 	d := &download{
-		ctx: ctx, client: client, secret: secret, url: s.URL, pause: s.Pause, idle: s.Idle, size: -1,
+		ctx: ctx, client: client, secret: secret, url: s.URL, pause: s.Pause, idle: s.Idle, progress: progress,
+		size: -1,
 	}
 	if d.pause == nil {
 		d.pause = pauseAfter
@@ -105,7 +106,7 @@ func (s *Source) download(ctx context.Context) (*download, error) {
 }
 
 // writeDevice writes to a block device, from the begin: it has no room for the state of the last attempt.
-func writeDevice(source Source, from *download, target pod.Target, progress func(done, total int64)) error {
+func writeDevice(source Source, from *download, target pod.Target) error {
 	device, err := os.OpenFile(target.Path, os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -116,14 +117,14 @@ func writeDevice(source Source, from *download, target pod.Target, progress func
 		limit = end
 	}
 	sum := sha256.New()
-	if err := copyAnew(from, device, sum, copying{limit, progress, device.Sync}); err != nil {
+	if err := copyAnew(from, device, sum, copying{limit, device.Sync}); err != nil {
 		return err
 	}
 	return errors.Join(compare(source, sum), device.Sync())
 }
 
 // writeFile writes to a file in the root of a filesystem, from where the last attempt was.
-func writeFile(source Source, from *download, root *os.Root, limit int64, progress func(done, total int64)) error {
+func writeFile(source Source, from *download, root *os.Root, limit int64) error {
 	now, last, err := beginState(source, root)
 	if err != nil {
 		return err
@@ -135,7 +136,8 @@ func writeFile(source Source, from *download, root *os.Root, limit int64, progre
 	defer file.Close()
 	sum := sha256.New()
 	if last.isSame(now) {
-		now.Synced, err = resume(file, sum, last.Synced)
+		again := &again{pod.Progress{Done: last.Synced, Total: max(last.Size, 0)}, from.progress}
+		now.Synced, err = resume(file, io.MultiWriter(sum, again), last.Synced)
 		now.Mark, now.Size = last.Mark, last.Size
 	}
 	if err != nil {
@@ -154,7 +156,7 @@ func writeFile(source Source, from *download, root *os.Root, limit int64, progre
 		now.Mark, now.Size, now.Synced = from.mark, from.size, from.at
 		return now.write(root)
 	}
-	err = copyAnew(from, file, sum, copying{limit, progress, save})
+	err = copyAnew(from, file, sum, copying{limit, save})
 	if err == nil {
 		err = file.Truncate(from.at) // what was there before may be longer
 	}
@@ -188,7 +190,7 @@ func beginState(source Source, root *os.Root) (now state, last *state, err error
 
 // resume reads what the last attempt wrote into the checksum, and returns how much that is. The file is at
 // its end then.
-func resume(file *os.File, sum hash.Hash, synced int64) (int64, error) {
+func resume(file *os.File, sum io.Writer, synced int64) (int64, error) {
 	info, err := file.Stat()
 	if err != nil || info.Size() < synced {
 		return 0, err
@@ -199,9 +201,8 @@ func resume(file *os.File, sum hash.Hash, synced int64) (int64, error) {
 
 // copying says how much is copied at most, and what is called meanwhile.
 type copying struct {
-	limit    int64
-	progress func(done, total int64)
-	save     func() error // now and then
+	limit int64
+	save  func() error // now and then
 }
 
 // copyAnew is copyAll, from the begin if the file at the URL is not the one of which a part is written.
@@ -235,7 +236,7 @@ func copyAll(from *download, to io.Writer, sum hash.Hash, c copying) error {
 				return err
 			}
 			sum.Write(buffer[:n])
-			c.progress(from.at, max(from.size, 0))
+			from.said()
 		}
 		if errors.Is(err, io.EOF) {
 			return nil

@@ -19,10 +19,10 @@ func TestWriteFile(t *testing.T) {
 	o := &origin{content: content, tag: `"one"`}
 	s, folder := sourceAt(serveTest(t, o)), t.TempDir()
 	s.SHA256 = sumOf(content)
-	var last [2]int64
-	err := Write(t.Context(), s, pod.Target{Path: folder}, func(done, total int64) { last = [2]int64{done, total} })
-	if want := int64(len(content)); err != nil || last != [2]int64{want, want} {
-		t.Errorf("%v; progress %d", err, last)
+	var last pod.Progress
+	err := Write(t.Context(), s, pod.Target{Path: folder}, func(p pod.Progress) { last = p })
+	if want := int64(len(content)); err != nil || last != (pod.Progress{Done: want, Total: want}) {
+		t.Errorf("%v; progress %+v", err, last)
 	}
 	mustHave(t, filepath.Join(folder, "f"), content)
 }
@@ -153,7 +153,7 @@ func TestErrors(t *testing.T) {
 			if tc.change != nil {
 				tc.change(&s)
 			}
-			err := Write(t.Context(), s, pod.Target{Path: t.TempDir(), Size: tc.limit}, func(int64, int64) {})
+			err := Write(t.Context(), s, pod.Target{Path: t.TempDir(), Size: tc.limit}, func(pod.Progress) {})
 			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "spec.url \"http://127.0.0.1") {
 				t.Errorf("%v, want %q", err, tc.want)
 			}
@@ -186,7 +186,7 @@ func TestDevice(t *testing.T) {
 		if err := os.WriteFile(device, make([]byte, size), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := Write(t.Context(), s, pod.Target{Path: device, Block: true, Size: 1}, func(int64, int64) {})
+		err := Write(t.Context(), s, pod.Target{Path: device, Block: true, Size: 1}, func(pod.Progress) {})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%d bytes: %v", size, err)
 		}

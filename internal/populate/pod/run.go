@@ -21,11 +21,13 @@ type Target struct {
 	Size  int64 // the most bytes that may be written; 0 for no limit but the volume's
 }
 
-// Function writes the data of a source to a target. It calls progress with the bytes that are written and
-// all bytes, 0 if that is not known, as often as it likes. A repetition after a failure, with the same
-// source and the same volume, may go on where the last one was. An error has no secret value: it is in an
-// event of the user's claim.
-type Function[S any] func(ctx context.Context, source S, target Target, progress func(done, total int64)) error
+// Progress is how much of the data is written.
+type Progress = populate.Progress
+
+// Function writes the data of a source to a target. It calls progress as often as it likes. A repetition
+// after a failure, with the same source and the same volume, may go on where the last one was. An error has
+// no secret value: it is in an event of the user's claim.
+type Function[S any] func(ctx context.Context, source S, target Target, progress func(Progress)) error
 
 // Config says where a pod reports to.
 type Config struct {
@@ -48,24 +50,19 @@ const longestProblem = 3000
 // Path of the progress on the server of a pod.
 const progressPath = "/progress"
 
-// progressBody is what the server answers.
-type progressBody struct {
-	Done  int64 `json:"done"`
-	Total int64 `json:"total"`
-}
-
 // Run calls the function and reports its progress and its end.
 func Run[S any](ctx context.Context, cfg Config, source S, write Function[S]) error {
-	var done, total atomic.Int64
+	var progress atomic.Pointer[Progress]
+	progress.Store(&Progress{})
 	if cfg.ProgressAddress != "" {
-		stop, err := serve(ctx, cfg, &done, &total)
+		stop, err := serve(ctx, cfg, progress.Load)
 		if err != nil {
 			return err
 		}
 		defer stop()
 	}
-	err := write(ctx, source, cfg.Target, func(d, t int64) { done.Store(d); total.Store(t) })
-	end := Termination{Written: done.Load()}
+	err := write(ctx, source, cfg.Target, func(p Progress) { progress.Store(&p) })
+	end := Termination{Written: progress.Load().Done}
 	if err != nil {
 		end.Problem = err.Error()
 		end.Problem = end.Problem[:min(len(end.Problem), longestProblem)]
@@ -73,7 +70,7 @@ func Run[S any](ctx context.Context, cfg Config, source S, write Function[S]) er
 	return errors.Join(err, end.write(cfg.TerminationLog))
 }
 
-func serve(ctx context.Context, cfg Config, done, total *atomic.Int64) (stop func(), err error) {
+func serve(ctx context.Context, cfg Config, progress func() *Progress) (stop func(), err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.ProgressAddress)
 	if err != nil {
 		return nil, fmt.Errorf("progress: %w", err)
@@ -84,9 +81,9 @@ func serve(ctx context.Context, cfg Config, done, total *atomic.Int64) (stop fun
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+progressPath, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(progressBody{done.Load(), total.Load()}) // the reader may have gone
+		_ = json.NewEncoder(w).Encode(progress()) // the reader may have gone
 	})
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second}
 	go func() { _ = server.Serve(listener) }() // ends when the server is closed
 	return func() { _ = server.Close() }, nil
 }
@@ -119,7 +116,7 @@ const readTimeout = 2 * time.Second
 
 // ReadProgress reads the progress of the pod at an address; false without an answer. A pod that cannot be
 // reached is filled all the same.
-func ReadProgress(ctx context.Context, address string) (p populate.Progress, is bool) {
+func ReadProgress(ctx context.Context, address string) (p Progress, is bool) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+progressPath, nil)
@@ -131,12 +128,11 @@ func ReadProgress(ctx context.Context, address string) (p populate.Progress, is 
 		return p, false
 	}
 	defer answer.Body.Close()
-	var body progressBody
 	limited := http.MaxBytesReader(nil, answer.Body, 1024)
-	if answer.StatusCode != http.StatusOK || json.NewDecoder(limited).Decode(&body) != nil {
-		return p, false
+	if answer.StatusCode != http.StatusOK || json.NewDecoder(limited).Decode(&p) != nil {
+		return Progress{}, false
 	}
-	return populate.Progress{Done: body.Done, Total: body.Total}, true
+	return p, true
 }
 
 // direct follows no redirect and uses no proxy: a pod is not trusted to name another server.

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	populate "github.com/purser-csi/purser/internal/populate/rules"
 )
 
 // The progress is served while the function runs, and the end is in the termination message.
@@ -18,9 +16,9 @@ func TestRun(t *testing.T) {
 	var at net.Addr
 	cfg := Config{ProgressAddress: "127.0.0.1:0", TerminationLog: log, Listened: func(a net.Addr) { at = a }}
 	fails := errors.New(strings.Repeat("x", 5000))
-	err := Run(t.Context(), cfg, "s", func(ctx context.Context, source string, _ Target, progress func(done, total int64)) error {
-		progress(3, 7)
-		if got, is := ReadProgress(ctx, at.String()); !is || got != (populate.Progress{Done: 3, Total: 7}) || source != "s" {
+	err := Run(t.Context(), cfg, "s", func(ctx context.Context, source string, _ Target, progress func(Progress)) error {
+		progress(Progress{Done: 3, Total: 7, Again: 2})
+		if got, is := ReadProgress(ctx, at.String()); !is || got != (Progress{Done: 3, Total: 7, Again: 2}) || source != "s" {
 			t.Errorf("%+v, %t, of %s", got, is, source)
 		}
 		return fails

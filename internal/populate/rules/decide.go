@@ -178,10 +178,9 @@ func startPod(s Snapshot, ref source.Ref) next {
 // progress decides about a pod that has not ended.
 func progress(s Snapshot, now time.Time) next {
 	until := now.Add(progressEvery)
-	if p := s.Progress; p != nil && p.Total > 0 {
-		if step := min(p.Done, p.Total) * progressSteps / p.Total; step > 0 {
-			return wait{Until: until, Finding: because(verdict.PopulatorProgress, fmt.Sprintf(
-				"%d%% of %d bytes are written", step*100/progressSteps, p.Total))}
+	if s.Progress != nil {
+		if text := s.Progress.text(); text != "" {
+			return wait{Until: until, Finding: because(verdict.PopulatorProgress, text)}
 		}
 	}
 	if s.Pod.Status.Phase != corev1.PodRunning {
@@ -190,9 +189,26 @@ func progress(s Snapshot, now time.Time) next {
 	return wait{Until: until, Finding: because(verdict.PopulatorRunning, "the pod writes the data")}
 }
 
+// text returns what an event says of the progress; empty for nothing.
+func (p Progress) text() string {
+	switch {
+	case p.Again > 0 && p.Done > 0:
+		return fmt.Sprintf("%d bytes are written; %d%% of them are read again before the rest is written",
+			p.Done, percent(p.Again, p.Done))
+	case p.Total > 0 && percent(p.Done, p.Total) > 0:
+		return fmt.Sprintf("%d%% of %d bytes are written", percent(p.Done, p.Total), p.Total)
+	}
+	return ""
+}
+
+// percent returns the last step that is reached. Each has an event.
+func percent(part, all int64) int64 {
+	return min(part, all) * progressSteps / all * 100 / progressSteps
+}
+
 const (
 	progressEvery = 15 * time.Second
-	progressSteps = 4 // an event each
+	progressSteps = 4
 )
 
 // retry decides about a failed pod. It is counted, with an event, and stays until the next attempt is

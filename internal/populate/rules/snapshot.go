@@ -80,8 +80,13 @@ type Source struct {
 	Fix     string // of the problem
 }
 
-// Progress is how much of the data is written, in bytes. A Total of 0 or less is not known.
-type Progress struct{ Done, Total int64 }
+// Progress is how much of the data is written, in bytes.
+type Progress struct {
+	Done  int64 `json:"done"`
+	Total int64 `json:"total"` // 0 or less if it is not known
+	// Again is how much of Done an attempt has read again to continue behind it; 0 while it continues.
+	Again int64 `json:"again,omitempty"`
+}
 
 // Outcome is how a pod ended.
 type Outcome struct {
