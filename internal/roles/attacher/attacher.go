@@ -38,10 +38,8 @@ type Attacher struct {
 var gateTable = cli.GateTable{
 	Specs: map[featuregate.Feature]featuregate.FeatureSpec{
 		"MutableCSINodeAllocatableCount": {Default: true, PreRelease: featuregate.GA},
-		sidecar.GateReleaseLease:         {Default: true, PreRelease: featuregate.Alpha},
 	},
-	Ignored: cli.LibraryGates,
-	Fixed:   []featuregate.Feature{"MutableCSINodeAllocatableCount"},
+	Fixed: []featuregate.Feature{"MutableCSINodeAllocatableCount"},
 }
 
 // New returns the role with the default of every setting.
@@ -51,11 +49,9 @@ func New() *Attacher {
 		Name: "csi-attacher", LeasePrefix: "external-attacher-leader-", EventsPrefix: "external-attacher ",
 		Timeout:     15 * time.Second,
 		WorkersFlag: "worker-threads", Gates: gateTable, NoEvents: true, Table: a.table,
-		Retired: []string{
-			"dummy", "connection-timeout", "leader-election-type", "leader-election-identity", "logtostderr",
-			"alsologtostderr", "stderrthreshold",
-			"log_dir", "log_file", "skip_headers",
-		},
+		Retired: append([]string{
+			"dummy", "connection-timeout", "leader-election-type", "leader-election-identity",
+		}, sidecar.RetiredLogFlags...),
 	})
 	a.AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
 	return a

@@ -3,6 +3,7 @@ package cli
 import (
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
@@ -97,5 +98,11 @@ func RetiredKlog() []RetiredFlag {
 // IsBool returns an error unless the value is a boolean.
 func IsBool(value string) error {
 	_, err := strconv.ParseBool(value)
+	return err
+}
+
+// IsDuration returns an error unless the value is a duration.
+func IsDuration(value string) error {
+	_, err := time.ParseDuration(value)
 	return err
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/component-base/featuregate"
 
 	"github.com/purser-csi/purser/internal/datasource"
 	"github.com/purser-csi/purser/internal/kube"
@@ -27,22 +26,12 @@ const (
 // Validator is the role. It calls no driver, and runs once in a cluster.
 type Validator struct{ sidecar.Common }
 
-// gateTable has only the gate that all roles have; upstream has no flag for gates (DV-1).
-var gateTable = cli.GateTable{
-	Specs: map[featuregate.Feature]featuregate.FeatureSpec{
-		sidecar.GateReleaseLease: {Default: true, PreRelease: featuregate.Alpha},
-	},
-	Ignored: cli.LibraryGates,
-}
-
 // New returns the role with the default of every setting.
 func New() *Validator {
 	v := &Validator{}
 	v.Common = sidecar.NewCommon(sidecar.Kind{
 		Name: name, LeasePrefix: lease, EventsPrefix: name, NoDriver: true, WorkersFlag: "worker-threads",
-		Gates: gateTable, Table: v.table, Retired: []string{
-			"logtostderr", "alsologtostderr", "stderrthreshold", "log_dir", "log_file", "skip_headers",
-		},
+		Table: v.table, Retired: sidecar.RetiredLogFlags,
 	})
 	v.AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
 	return v

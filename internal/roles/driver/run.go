@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/purser-csi/purser/internal/csirpc"
@@ -38,10 +37,7 @@ func (d *Driver) Run(ctx context.Context) error {
 		d.Tracing, sent = process.StartTracing(ctx, "driver", d.Version, process.TraceSettings{})
 		defer sent()
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	)
+	registry := process.NewRegistry()
 	plugin, err := d.plugin(registry)
 	if err != nil {
 		return err

@@ -8,7 +8,6 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"k8s.io/component-base/featuregate"
 
 	"github.com/purser-csi/purser/internal/health"
 	"github.com/purser-csi/purser/internal/kube"
@@ -32,21 +31,13 @@ type Monitor struct {
 	addEvery, resync time.Duration
 }
 
-// gateTable has only the gate that all roles have; upstream has no flag for gates (HM-8).
-var gateTable = cli.GateTable{
-	Specs: map[featuregate.Feature]featuregate.FeatureSpec{
-		sidecar.GateReleaseLease: {Default: true, PreRelease: featuregate.Alpha},
-	},
-	Ignored: cli.LibraryGates,
-}
-
 // New returns the role with the default of every setting.
 func New() *Monitor {
 	m := &Monitor{}
 	m.Common = sidecar.NewCommon(sidecar.Kind{
 		Name:        Name,
 		LeasePrefix: "external-health-monitor-leader-", EventsPrefix: "csi-pv-monitor-controller-", // HM-17, HM-15
-		Timeout: 15 * time.Second, WorkersFlag: "worker-threads", Gates: gateTable, Table: m.table,
+		Timeout: 15 * time.Second, WorkersFlag: "worker-threads", Table: m.table,
 	})
 	m.AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
 	return m
@@ -99,12 +90,7 @@ func (m *Monitor) AddOwnFlags(f *pflag.FlagSet) {
 	const gone = "has no effect: nodes are not watched any more, as in upstream since CSI 1.13" // HM-40
 	cli.AddRetired(f, m.Notices,
 		cli.RetiredFlag{Name: "enable-node-watcher", Kind: "bool", Now: gone, Accept: cli.IsBool},
-		cli.RetiredFlag{Name: "node-list-add-interval", Kind: "duration", Now: gone, Accept: isDuration})
-}
-
-func isDuration(value string) error {
-	_, err := time.ParseDuration(value)
-	return err
+		cli.RetiredFlag{Name: "node-list-add-interval", Kind: "duration", Now: gone, Accept: cli.IsDuration})
 }
 
 // Validate implements cli.Role.

@@ -4,23 +4,19 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net"
-	"slices"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/livenessprobe"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/internal/roles/sidecar"
 )
 
 // Name is the name of the role.
@@ -28,22 +24,10 @@ const Name = "livenessprobe"
 
 // Role is the role livenessprobe. Its flags are those of upstream's program (LP-1 to LP-6).
 type Role struct {
-	Version string
-	Log     logr.Logger // overrides the logging flags when set
-	Started func()      // is called when the role serves; may be nil
+	sidecar.Standalone // with --probe-timeout as the timeout
 
-	process.APIAccess
-	process.LogSettings
-	process.SecureSettings
-
-	CSIAddress     string
-	Timeout        time.Duration // --probe-timeout
-	HTTPEndpoint   string
 	HealthPort     string
 	MetricsAddress string
-	MetricsPath    string
-
-	Listened func(net.Addr) // receives the address of the health check; may be nil
 }
 
 // defaultPort is where the health check is served without a flag (LP-3).
@@ -51,7 +35,7 @@ const defaultPort = "9808"
 
 // New returns the role with the default of every setting.
 func New() *Role {
-	r := &Role{LogSettings: process.NewLogSettings()}
+	r := &Role{Standalone: sidecar.NewStandalone(Name)}
 	r.AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
 	return r
 }
@@ -76,25 +60,19 @@ at a time, whose answer all checks get. Flags can have one dash or two.`,
 
 // AddFlags binds every setting to its flag.
 func (r *Role) AddFlags(f *pflag.FlagSet) {
-	cli.Grouped(f, "Driver", func(f *pflag.FlagSet) {
-		f.StringVar(&r.CSIAddress, "csi-address", "/run/csi/socket",
-			"the driver's socket: an absolute `path`, or unix:// with one")
-	})
+	cli.Grouped(f, "Driver", r.AddSocketFlag)
 	r.addProbeFlags(f)
 	cli.Grouped(f, "Metrics and health", func(f *pflag.FlagSet) {
 		f.StringVar(&r.HTTPEndpoint, "http-endpoint", "",
 			"`address`, such as :9808, to serve health and metrics on, in place of health-port and metrics-address")
 		f.StringVar(&r.MetricsAddress, "metrics-address", "", "`address` of metrics alone; empty for none")
-		f.StringVar(&r.MetricsPath, "metrics-path", "/metrics", "HTTP `path` of the metrics")
+		r.AddMetricsPath(f)
 		cli.Marked(f, cli.MarkDeprecated, "metrics-address")
 		r.SecureSettings.AddFlags(f)
 		r.AddKubeconfigFlag(f, "for --metrics-secure")
 	})
 	r.LogSettings.AddFlags(f)
-	cli.AddRetired(f, r.Notices, cli.RetiredFlag{
-		Name: "connection-timeout", Kind: "duration", Now: "has no effect: the driver is waited for without a limit",
-		Accept: func(value string) error { _, err := time.ParseDuration(value); return err },
-	})
+	r.RetireConnectionTimeout(f)
 }
 
 // addProbeFlags adds the flags that no other sidecar has.
@@ -110,21 +88,14 @@ func (r *Role) addProbeFlags(f *pflag.FlagSet) {
 
 // Validate implements cli.Role.
 func (r *Role) Validate() error {
-	r.Warn(r.Notices)
-	_, address := csirpc.SocketPath(r.CSIAddress)
-	if address != nil {
-		address = fmt.Errorf("--csi-address: %w", address)
-	}
-	return errors.Join(slices.Concat([]error{
-		address, r.ValidateOwn(),
+	return errors.Join(append(r.ValidateShared(cmp.Or(r.HTTPEndpoint, r.MetricsAddress)),
+		r.ValidateOwn(),
 		cli.Need(r.HTTPEndpoint == "" || r.HealthPort == defaultPort, // LP-4: an explicit 9808 passes
 			"--health-port and --http-endpoint: only one of them may be given; use --http-endpoint"),
 		cli.Need(r.HTTPEndpoint == "" || r.MetricsAddress == "",
 			"--metrics-address and --http-endpoint: only one of them may be given; use --http-endpoint"),
-		cli.ValidateAddress("http-endpoint", r.HTTPEndpoint),
 		cli.ValidateAddress("metrics-address", r.MetricsAddress),
-	}, process.ValidateMetricsPath(cmp.Or(r.HTTPEndpoint, r.MetricsAddress), r.MetricsPath),
-		cli.ValidateLogging(r.Logging))...)
+	)...)
 }
 
 // ValidateOwn lists the mistakes in the settings that no other sidecar has.
@@ -146,43 +117,23 @@ func (r *Role) New(conn *csirpc.Conn) *livenessprobe.Prober {
 
 // Run implements cli.Role.
 func (r *Role) Run(ctx context.Context) error {
-	ctx, err := process.StartLogging(ctx, r.Log, r.Logging)
+	ctx, err := r.StartLogging(ctx, r.Log)
 	if err != nil {
 		return err
 	}
-	r.Notices.LogTo(logr.FromContextOrDiscard(ctx))
-	r.Apply()
 	var api *rest.Config
 	if r.Secure {
-		if api, err = r.Config("purser-" + Name + "/" + r.Version); err != nil {
+		if api, err = r.APIConfig(); err != nil {
 			return err
 		}
 	}
-	calls := csirpc.NewCallMetrics()
-	conn, err := csirpc.Dial(csirpc.Config{Endpoint: r.CSIAddress, Timeout: r.Timeout, Metrics: calls})
+	driver, err := r.Dial()
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	prober := r.New(conn)
-	group, ctx := errgroup.WithContext(ctx)
-	for i, server := range r.servers(prober, calls, api) {
-		where, err := server.Listen(ctx) // LP-14: a port that is taken ends the process with an error
-		if err != nil {
-			return err
-		}
-		defer server.Stop()
-		if i == 0 && r.Listened != nil {
-			r.Listened(where)
-		}
-		group.Go(func() error { return server.Start(ctx) })
-	}
-	if r.Started != nil {
-		r.Started()
-	}
-	group.Go(func() error { return prober.Run(ctx) })
-	group.Go(func() error { process.SaveMemoryAlone(ctx); return nil })
-	return group.Wait()
+	defer driver.Conn.Close()
+	prober := r.New(driver.Conn)
+	return r.Serve(ctx, r.servers(prober, driver.Calls, api), prober.Run)
 }
 
 // servers returns the server of the health check, and with --metrics-address that of metrics (LP-3 to
@@ -190,11 +141,7 @@ func (r *Role) Run(ctx context.Context) error {
 func (r *Role) servers(
 	prober *livenessprobe.Prober, calls *csirpc.CallMetrics, api *rest.Config,
 ) []*process.HTTPServer {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	)
-	measures := prometheus.Gatherers{registry, calls}
+	measures := prometheus.Gatherers{process.NewRegistry(), calls}
 	health := process.HTTPConfig{
 		Address: cmp.Or(r.HTTPEndpoint, r.PortAddress()), MetricsPath: r.MetricsPath, Health: prober,
 		Longest: r.Timeout, Secure: r.SecureServer(api),

@@ -119,7 +119,7 @@ func (p *Plane) Validate() error {
 // Run implements role. When one of the roles ends, the others are stopped, and the process is
 // restarted with all of them.
 func (p *Plane) Run(ctx context.Context) error {
-	ctx, err := p.StartLogging(ctx)
+	ctx, err := p.StartLogging(ctx, p.Log)
 	if err != nil {
 		return err
 	}

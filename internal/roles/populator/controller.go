@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
-	"k8s.io/component-base/featuregate"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -54,19 +53,12 @@ type Populator struct {
 	PodRetryMax    time.Duration
 }
 
-var gateTable = cli.GateTable{
-	Specs: map[featuregate.Feature]featuregate.FeatureSpec{
-		sidecar.GateReleaseLease: {Default: true, PreRelease: featuregate.Alpha},
-	},
-	Ignored: cli.LibraryGates,
-}
-
 // New returns the role with the default of every setting.
 func New() *Populator {
 	p := &Populator{Kind: kindHTTP}
 	p.Common = sidecar.NewCommon(sidecar.Kind{
 		Name: Name, LeasePrefix: lease, EventsPrefix: httpsource.Prefix + "-populator", NoDriver: true,
-		WorkersFlag: "worker-threads", Gates: gateTable, Table: p.table,
+		WorkersFlag: "worker-threads", Table: p.table,
 	})
 	p.AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
 	return p

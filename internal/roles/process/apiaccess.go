@@ -55,6 +55,13 @@ func (a *APIAccess) AddFlags(f *pflag.FlagSet) {
 	cli.Ranged(f, NoLimitBelow, "kube-api-qps")
 }
 
+// AddKubeconfigFlag adds --kubeconfig alone, for a role that needs the API server for little.
+func (a *APIAccess) AddKubeconfigFlag(f *pflag.FlagSet, what string) {
+	f.StringVar(&a.Kubeconfig, "kubeconfig", "",
+		"`path` of a kubeconfig, "+what+"; empty for that of the pod; the environment variable KUBECONFIG overrides it")
+	cli.Marked(f, cli.MarkNew, "kubeconfig")
+}
+
 // Validate lists the mistakes.
 func (a *APIAccess) Validate() []error {
 	return []error{

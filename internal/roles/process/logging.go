@@ -17,9 +17,9 @@ import (
 	"github.com/purser-csi/purser/internal/roles/cli"
 )
 
-// StartLogging returns a context with the role's logger. It sets the logger of the libraries too,
+// startLogging returns a context with the role's logger. It sets the logger of the libraries too,
 // unless the role is one of several in the process.
-func StartLogging(ctx context.Context, given logr.Logger, cfg *logsapi.LoggingConfiguration) (context.Context, error) {
+func startLogging(ctx context.Context, given logr.Logger, cfg *logsapi.LoggingConfiguration) (context.Context, error) {
 	if given.GetSink() != nil {
 		return logr.NewContext(ctx, given), nil
 	}

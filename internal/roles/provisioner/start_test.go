@@ -195,7 +195,7 @@ func TestAutoMaxProcs(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.Log = (&rolestest.Log{}).Logger()
-		if _, err := p.StartLogging(t.Context()); err != nil {
+		if _, err := p.StartLogging(t.Context(), p.Log); err != nil {
 			t.Fatal(err)
 		}
 		if got := runtime.GOMAXPROCS(0); got != tc.want {

@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"time"
 
@@ -16,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/internal/roles/sidecar"
 )
 
 // Name is the name of the role.
@@ -26,26 +23,15 @@ const Name = "node-driver-registrar"
 
 // Role is the role node-driver-registrar. Its flags are those of upstream's program (NR-1 to NR-9).
 type Role struct {
-	Version string
-	Log     logr.Logger // overrides the logging flags when set
-	Started func()      // is called when the role serves; may be nil
+	sidecar.Standalone
 
-	process.APIAccess
-	process.LogSettings
-	process.SecureSettings
+	Endpoint   string // --kubelet-registration-path: the driver's socket as the kubelet sees it
+	Dir        string // --plugin-registration-path
+	HealthPort int
+	Pprof      bool
+	Mode       string
+	NodeName   string // of the events; empty for no events
 
-	CSIAddress   string
-	Endpoint     string // --kubelet-registration-path: the driver's socket as the kubelet sees it
-	Dir          string // --plugin-registration-path
-	Timeout      time.Duration
-	HTTPEndpoint string
-	HealthPort   int
-	MetricsPath  string
-	Pprof        bool
-	Mode         string
-	NodeName     string // of the events; empty for no events
-
-	Listened       func(net.Addr) // receives the address that HTTP is served at; may be nil
 	TerminationLog string
 }
 
@@ -54,7 +40,7 @@ const modeProbe = "kubelet-registration-probe"
 
 // New returns the role with the default of every setting.
 func New() *Role {
-	r := &Role{LogSettings: process.NewLogSettings(), TerminationLog: process.TerminationLog}
+	r := &Role{Standalone: sidecar.NewStandalone(Name), TerminationLog: process.TerminationLog}
 	r.AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
 	return r
 }
@@ -83,8 +69,7 @@ limit, the kubelet registers it anew. Flags can have one dash or two.`,
 // AddFlags binds every setting to its flag.
 func (r *Role) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Registration", func(f *pflag.FlagSet) {
-		f.StringVar(&r.CSIAddress, "csi-address", "/run/csi/socket",
-			"the driver's socket: an absolute `path`, or unix:// with one")
+		r.AddSocketFlag(f)
 		f.DurationVar(&r.Timeout, "timeout", time.Second,
 			"for GetPluginInfo and NodeGetInfo, and for one health check; failed calls are repeated")
 	})
@@ -93,7 +78,7 @@ func (r *Role) AddFlags(f *pflag.FlagSet) {
 		f.StringVar(&r.HTTPEndpoint, "http-endpoint", "",
 			"`address`, such as :9809, to serve health and metrics on; empty for none")
 		f.IntVar(&r.HealthPort, "health-port", 0, "older name of http-endpoint: a port; 0 or less for none")
-		f.StringVar(&r.MetricsPath, "metrics-path", "/metrics", "HTTP `path` of the metrics")
+		r.AddMetricsPath(f)
 		f.BoolVar(&r.Pprof, "enable-pprof", false, "also serve profiles of the process below /debug/pprof/")
 		cli.Marked(f, cli.MarkDeprecated, "health-port")
 		cli.Marked(f, cli.MarkNew, "metrics-path")
@@ -118,10 +103,7 @@ func (r *Role) addOwnFlags(f *pflag.FlagSet) {
 		cli.Marked(f, cli.MarkDeprecated, "mode")
 		cli.Marked(f, cli.MarkNew, "node-name")
 	})
-	cli.AddRetired(f, r.Notices, cli.RetiredFlag{
-		Name: "connection-timeout", Kind: "duration", Now: "has no effect: the driver is waited for without a limit",
-		Accept: func(value string) error { _, err := time.ParseDuration(value); return err },
-	})
+	r.RetireConnectionTimeout(f)
 }
 
 // Validate implements cli.Role. In the mode of the probe nothing but the path is checked (NR-11).
@@ -129,18 +111,12 @@ func (r *Role) Validate() error {
 	if r.isProbe() {
 		return r.needEndpoint()
 	}
-	r.Warn(r.Notices)
-	_, address := csirpc.SocketPath(r.CSIAddress)
-	if address != nil {
-		address = fmt.Errorf("--csi-address: %w", address)
-	}
-	return errors.Join(slices.Concat([]error{
-		r.needEndpoint(), r.ValidateOwn(), address,
+	return errors.Join(append(r.ValidateShared(r.address()),
+		r.needEndpoint(), r.ValidateOwn(),
 		cli.Need(r.HTTPEndpoint == "" || r.HealthPort <= 0, // NR-5
 			"--health-port and --http-endpoint: only one of them may be given; use --http-endpoint"),
 		cli.Need(r.HealthPort <= 65535, "--health-port=%d: must be at most 65535", r.HealthPort),
-		cli.ValidateAddress("http-endpoint", r.HTTPEndpoint),
-	}, process.ValidateMetricsPath(r.address(), r.MetricsPath), cli.ValidateLogging(r.Logging))...)
+	)...)
 }
 
 // ValidateOwn lists the mistakes in the settings that no other sidecar has.
@@ -191,13 +167,10 @@ func (r *Role) Run(ctx context.Context) error {
 	if r.isProbe() {
 		return nil
 	}
-	ctx, err := process.StartLogging(ctx, r.Log, r.Logging)
+	ctx, err := r.StartLogging(ctx, r.Log)
 	if err != nil {
 		return err
 	}
-	log := logr.FromContextOrDiscard(ctx)
-	r.Notices.LogTo(log)
-	r.Apply()
-	log.Info("Running "+Name, "version", r.Version)
+	logr.FromContextOrDiscard(ctx).Info("Running "+Name, "version", r.Version)
 	return r.serve(ctx)
 }

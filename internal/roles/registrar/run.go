@@ -7,8 +7,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,50 +23,33 @@ import (
 
 // serve runs the role.
 func (r *Role) serve(ctx context.Context) error {
-	log := logr.FromContextOrDiscard(ctx)
-	calls := csirpc.NewCallMetrics()
-	conn, err := csirpc.Dial(csirpc.Config{Endpoint: r.CSIAddress, Timeout: r.Timeout, Metrics: calls})
+	driver, err := r.Dial()
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer driver.Conn.Close()
 	api, err := r.ReviewAPI(ctx)
 	if err != nil {
 		return err
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	)
-	part := r.New(ctx, Parts{Conn: conn, API: api, Registry: registry})
+	registry := process.NewRegistry()
+	part := r.New(ctx, Parts{Conn: driver.Conn, API: api, Registry: registry})
 	defer part.Close()
 	server := process.NewHTTPServer(process.HTTPConfig{
 		Address: r.address(), Flag: r.addressFlag(), MetricsPath: r.MetricsPath,
-		Metrics: prometheus.Gatherers{registry, calls},
+		Metrics: prometheus.Gatherers{registry, driver.Calls},
 		Pprof:   r.Pprof, Health: part.Health(), Secure: r.SecureServer(api),
 	})
 	part.AddTo(server)
+	servers := []*process.HTTPServer{server}
 	if r.address() == "" {
-		log.Info("Skipping HTTP server because endpoint is set to: \"\"")
-	} else {
-		where, err := server.Listen(ctx)
-		if err != nil {
-			return err
-		}
-		defer server.Stop()
-		if r.Listened != nil {
-			r.Listened(where)
-		}
+		logr.FromContextOrDiscard(ctx).Info("Skipping HTTP server because endpoint is set to: \"\"")
+		servers = nil
 	}
-	if r.Started != nil {
-		r.Started()
-	}
-	defer part.WriteReason(ctx)
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return part.Run(ctx) })
-	group.Go(func() error { return server.Start(ctx) })
-	group.Go(func() error { process.SaveMemoryAlone(ctx); return nil })
-	return group.Wait()
+	return r.Serve(ctx, servers, func(ctx context.Context) error {
+		defer part.WriteReason(ctx)
+		return part.Run(ctx)
+	})
 }
 
 // ReviewAPI returns the API server for events and reviews; nil if there is none and none is needed.
@@ -76,7 +57,7 @@ func (r *Role) ReviewAPI(ctx context.Context) (*rest.Config, error) {
 	if r.node() == "" && !r.Secure {
 		return nil, nil
 	}
-	api, err := r.Config("purser-" + Name + "/" + r.Version)
+	api, err := r.APIConfig()
 	if err != nil && r.Secure {
 		return nil, err
 	}

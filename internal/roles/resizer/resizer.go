@@ -47,13 +47,11 @@ var gateTable = cli.GateTable{
 	Specs: map[featuregate.Feature]featuregate.FeatureSpec{
 		gateAnnotateFsResize:      {Default: true, PreRelease: featuregate.GA},
 		gateVolumeAttributesClass: {Default: true, PreRelease: featuregate.GA},
-		sidecar.GateReleaseLease:  {Default: true, PreRelease: featuregate.Alpha},
 	},
 	Removed: map[string]string{
 		"RecoverVolumeExpansionFailure": "a failed expansion can always be recovered from (RZ-P2)",
 	},
-	Ignored: cli.LibraryGates,
-	Fixed:   []featuregate.Feature{sidecar.GateReleaseLease},
+	Fixed: []featuregate.Feature{sidecar.GateReleaseLease},
 }
 
 // New returns the role with the default of every setting.
@@ -63,15 +61,7 @@ func New() *Resizer {
 		Name: "csi-resizer", LeasePrefix: "external-resizer-", EventsPrefix: "external-resizer ",
 		Timeout:     10 * time.Second,
 		WorkersFlag: "workers", Gates: gateTable, Table: r.table, LongestCall: r.LongestCall,
-		Retired: []string{
-			"csiTimeout",
-			"logtostderr",
-			"alsologtostderr",
-			"stderrthreshold",
-			"log_dir",
-			"log_file",
-			"skip_headers",
-		},
+		Retired: append([]string{"csiTimeout"}, sidecar.RetiredLogFlags...),
 	})
 	r.AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
 	return r

@@ -3,6 +3,7 @@ package sidecar
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,6 +16,11 @@ import (
 
 // GateReleaseLease says whether the lease is released at the end. All sidecars have it.
 const GateReleaseLease featuregate.Feature = "ReleaseLeaderElectionOnExit"
+
+// RetiredLogFlags are flags of the logging library of older versions, for [Kind.Retired].
+var RetiredLogFlags = []string{
+	"logtostderr", "alsologtostderr", "stderrthreshold", "log_dir", "log_file", "skip_headers",
+}
 
 // Common is a sidecar role with the flags that upstream's attacher, resizer and snapshotter share.
 // A role embeds it and adds its own flags and controllers. The csi-provisioner has more flags in
@@ -32,11 +38,11 @@ type Kind struct {
 	LeasePrefix  string // before the driver's name
 	EventsPrefix string // before the driver's name, as in upstream's event source
 	Timeout      time.Duration
-	WorkersFlag  string // upstream's name of the flag
-	Gates        cli.GateTable
-	Retired      []string // flags of older versions; accepted with a warning (AT-P8, RZ-F10)
-	NoEvents     bool     // upstream's role may write no events (AT-R2)
-	NoDriver     bool     // the role calls no driver; its lease and event source are the prefixes
+	WorkersFlag  string        // upstream's name of the flag
+	Gates        cli.GateTable // beside GateReleaseLease and those of libraries
+	Retired      []string      // flags of older versions; accepted with a warning (AT-P8, RZ-F10)
+	NoEvents     bool          // upstream's role may write no events (AT-R2)
+	NoDriver     bool          // the role calls no driver; its lease and event source are the prefixes
 	Table        Table
 	LongestCall  func() time.Duration // to the driver; nil for the timeout
 }
@@ -44,7 +50,13 @@ type Kind struct {
 // NewCommon returns a role of this kind with the defaults that are no flags.
 func NewCommon(kind Kind) Common {
 	c := Common{Config: NewConfig(), kind: kind}
-	c.Gates = cli.NewGates(kind.Gates, c.Notices)
+	gates := kind.Gates
+	gates.Specs = map[featuregate.Feature]featuregate.FeatureSpec{
+		GateReleaseLease: {Default: true, PreRelease: featuregate.Alpha},
+	}
+	maps.Copy(gates.Specs, kind.Gates.Specs)
+	gates.Ignored = cli.LibraryGates
+	c.Gates = cli.NewGates(gates, c.Notices)
 	return c
 }
 
@@ -64,8 +76,7 @@ func (c *Common) AddCommonFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Traces", c.AddTraceFlags)
 	cli.Grouped(f, "Process", func(f *pflag.FlagSet) {
 		f.Var(c.Gates, "feature-gates", "features to switch, as `NAME=BOOL`,...: "+c.Gates.Known())
-		f.BoolVar(&c.AutoMaxProcs, "automaxprocs", false,
-			"set GOMAXPROCS from the container's CPU limit; the Go runtime does so without the flag")
+		c.AddProcessorFlag(f)
 	})
 	cli.Grouped(f, "Logs", cli.LoggingFlags(c.Logging))
 	cli.AddRetired(f, c.Notices, cli.RetiredSwitches(c.kind.Retired)...)

@@ -31,12 +31,7 @@ type Connection struct {
 // AddFlags adds the flags F-10 and F-42 with the default timeout of the role, and Purser's own
 // --exit-on-connection-loss.
 func (c *Connection) AddFlags(f *pflag.FlagSet, timeout time.Duration) {
-	f.StringVar(
-		&c.CSIAddress,
-		"csi-address",
-		"/run/csi/socket",
-		"the driver's socket: an absolute `path`, or unix:// with one",
-	)
+	addSocketFlag(f, &c.CSIAddress)
 	f.DurationVar(&c.Timeout, "timeout", timeout, "for each call to the driver")
 	f.BoolVar(&c.ExitOnConnectionLoss, "exit-on-connection-loss", false,
 		"end when the connection to the driver breaks, as upstream does, instead of reconnecting")
@@ -45,11 +40,21 @@ func (c *Connection) AddFlags(f *pflag.FlagSet, timeout time.Duration) {
 
 // Validate lists the mistakes.
 func (c *Connection) Validate() []error {
-	_, address := csirpc.SocketPath(c.CSIAddress)
-	if address != nil {
-		address = fmt.Errorf("--csi-address: %w", address)
+	return []error{socketProblem(c.CSIAddress), cli.Need(c.Timeout > 0, "--timeout=%s: must be more than 0", c.Timeout)}
+}
+
+// addSocketFlag adds the flag F-10.
+func addSocketFlag(f *pflag.FlagSet, address *string) {
+	f.StringVar(address, "csi-address", "/run/csi/socket",
+		"the driver's socket: an absolute `path`, or unix:// with one")
+}
+
+// socketProblem returns what is wrong with the flag F-10.
+func socketProblem(address string) error {
+	if _, err := csirpc.SocketPath(address); err != nil {
+		return fmt.Errorf("--csi-address: %w", err)
 	}
-	return []error{address, cli.Need(c.Timeout > 0, "--timeout=%s: must be more than 0", c.Timeout)}
+	return nil
 }
 
 // meet waits until the driver answers, and returns its name and capabilities.

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/utils/clock"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,10 +41,9 @@ type Config struct {
 	Connection
 	process.HTTPSettings
 	process.TraceSettings
-	Election     process.Election
-	LeaseName    string // empty for upstream's name
-	AutoMaxProcs bool
-	Logging      *logsapi.LoggingConfiguration
+	process.LogSettings
+	Election  process.Election
+	LeaseName string // empty for upstream's name
 
 	Workers    uint // objects of one controller that are reconciled in parallel
 	RetryStart time.Duration
@@ -69,7 +66,6 @@ type Config struct {
 	// Served is called with the HTTP server before it listens, for what other components serve; may be nil.
 	Served   func(*process.HTTPServer)
 	Given    func(flag string) bool // reports whether the command line sets the flag
-	Notices  *cli.Notices           // warnings about the command line, logged at the start
 	SayAfter time.Duration          // how long a wait may last before an event says it; 0 for a minute
 
 	running *atomic.Pointer[Sidecar]
@@ -77,9 +73,7 @@ type Config struct {
 
 // NewConfig returns a configuration with the defaults that are no flags.
 func NewConfig() Config {
-	c := Config{
-		Logging: logsapi.NewLoggingConfiguration(), Notices: &cli.Notices{}, running: &atomic.Pointer[Sidecar]{},
-	}
+	c := Config{LogSettings: process.NewLogSettings(), running: &atomic.Pointer[Sidecar]{}}
 	c.Election.Holder = process.NewIdentity()
 	return c
 }
@@ -183,7 +177,7 @@ type Sidecar struct {
 // Run runs one role until ctx ends. The order of the start is upstream's where it is visible (ST-1
 // to ST-15), except that HTTP is served from the start.
 func Run(ctx context.Context, c *Config, role Role) error {
-	ctx, err := c.StartLogging(ctx)
+	ctx, err := c.StartLogging(ctx, c.Log)
 	if err != nil {
 		return err
 	}
@@ -226,19 +220,6 @@ func Run(ctx context.Context, c *Config, role Role) error {
 		}
 	}
 	return s.run(ctx)
-}
-
-// StartLogging sets up the logs and logs the warnings about the command line.
-func (c *Config) StartLogging(ctx context.Context) (context.Context, error) {
-	ctx, err := process.StartLogging(ctx, c.Log, c.Logging)
-	if err != nil {
-		return nil, err
-	}
-	c.Notices.LogTo(logr.FromContextOrDiscard(ctx))
-	if c.AutoMaxProcs { // F-54; without the flag, the runtime does so unless the environment says otherwise (EN-7)
-		runtime.SetDefaultGOMAXPROCS()
-	}
-	return ctx, nil
 }
 
 // serve starts the HTTP server. Parts that have not started yet are not ready.

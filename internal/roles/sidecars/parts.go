@@ -138,7 +138,7 @@ const metadataDrain = 15 * time.Second
 func (s *Sidecars) metadata(p *parts) (*snapshotmetadata.Part, error) {
 	r := s.Metadata
 	r.Version, r.APIAccess = s.Version, s.APIAccess
-	api, err := r.Config("purser-" + snapshotmetadata.Name + "/" + s.Version)
+	api, err := r.APIConfig()
 	if err != nil {
 		return nil, err
 	}

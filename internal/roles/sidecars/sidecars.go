@@ -102,7 +102,7 @@ func (s *Sidecars) Validate() error {
 
 // Run implements cli.Role.
 func (s *Sidecars) Run(ctx context.Context) error {
-	ctx, err := s.StartLogging(ctx)
+	ctx, err := s.StartLogging(ctx, s.Log)
 	if err != nil {
 		return err
 	}

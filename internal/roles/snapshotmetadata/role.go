@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"slices"
@@ -14,9 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/roles/cli"
-	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/internal/roles/sidecar"
 )
 
 // Name is the name of the role.
@@ -25,28 +23,17 @@ const Name = "csi-snapshot-metadata"
 // Role is the role csi-snapshot-metadata. Its flags are those of upstream's program (CB-1 to
 // CB-10).
 type Role struct {
-	Version string
-	Log     logr.Logger // overrides the logging flags when set
-	Started func()      // is called when the role listens; may be nil
+	sidecar.Standalone
 
-	process.APIAccess
-	process.LogSettings
-	process.SecureSettings
-
-	CSIAddress     string
-	Timeout        time.Duration
 	Port           int
 	CertPath       string // --tls-cert
 	KeyPath        string // --tls-key
 	Audience       string
 	Minutes        int // --max-streaming-duration-min
-	HTTPEndpoint   string
-	MetricsPath    string
 	DisableMetrics bool
 	tls            tlsSettings
 
-	Listened func(net.Addr) // receives the address that HTTP is served at; may be nil
-	Serving  func(net.Addr) // receives the address of the service; may be nil
+	Serving func(net.Addr) // receives the address of the service; may be nil
 }
 
 // The defaults (CB-3, CB-6, CB-7).
@@ -58,7 +45,7 @@ const (
 
 // New returns the role with the default of every setting.
 func New() *Role {
-	r := &Role{LogSettings: process.NewLogSettings()}
+	r := &Role{Standalone: sidecar.NewStandalone(Name)}
 	r.AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
 	return r
 }
@@ -88,8 +75,7 @@ changes. Flags can have one dash or two.`,
 // AddFlags binds every setting to its flag.
 func (r *Role) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Driver", func(f *pflag.FlagSet) {
-		f.StringVar(&r.CSIAddress, "csi-address", "/run/csi/socket",
-			"the driver's socket: an absolute `path`, or unix:// with one")
+		r.AddSocketFlag(f)
 		f.DurationVar(&r.Timeout, "timeout", time.Minute, "for each call that asks the driver what it is")
 	})
 	r.addOwnFlags(f)
@@ -98,7 +84,7 @@ func (r *Role) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Metrics and health", func(f *pflag.FlagSet) {
 		f.StringVar(&r.HTTPEndpoint, "http-endpoint", defaultEndpoint,
 			"`address` to serve metrics and health on; empty for none")
-		f.StringVar(&r.MetricsPath, "metrics-path", "/metrics", "HTTP `path` of the metrics")
+		r.AddMetricsPath(f)
 		f.BoolVar(&r.DisableMetrics, "disable-metrics", false, "serve health alone")
 		r.SecureSettings.AddFlags(f)
 	})
@@ -125,17 +111,11 @@ func (r *Role) addOwnFlags(f *pflag.FlagSet) {
 
 // Validate implements cli.Role.
 func (r *Role) Validate() error {
-	r.Warn(r.Notices)
-	_, address := csirpc.SocketPath(r.CSIAddress)
-	if address != nil {
-		address = fmt.Errorf("--csi-address: %w", address)
-	}
-	return errors.Join(slices.Concat([]error{
-		address, r.ValidateOwn(), cli.ValidateAddress("http-endpoint", r.HTTPEndpoint),
+	return errors.Join(append(slices.Concat(r.ValidateShared(r.HTTPEndpoint), r.APIAccess.Validate()),
+		r.ValidateOwn(),
 		cli.Need(r.Timeout > 0, "--timeout=%s: must be more than 0", r.Timeout),
 		cli.Need(r.MetricsPath != pathHealth, "--metrics-path=%q: something else is served there", r.MetricsPath),
-	}, r.APIAccess.Validate(), process.ValidateMetricsPath(r.HTTPEndpoint, r.MetricsPath),
-		cli.ValidateLogging(r.Logging))...)
+	)...)
 }
 
 // ValidateOwn lists the mistakes in the settings that no other sidecar has.
@@ -162,13 +142,10 @@ func (r *Role) longest() time.Duration {
 
 // Run implements cli.Role.
 func (r *Role) Run(ctx context.Context) error {
-	ctx, err := process.StartLogging(ctx, r.Log, r.Logging)
+	ctx, err := r.StartLogging(ctx, r.Log)
 	if err != nil {
 		return err
 	}
-	log := logr.FromContextOrDiscard(ctx)
-	r.Notices.LogTo(log)
-	r.Apply()
-	log.Info("Running "+Name, "version", r.Version)
+	logr.FromContextOrDiscard(ctx).Info("Running "+Name, "version", r.Version)
 	return r.serve(ctx)
 }

@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"k8s.io/client-go/rest"
 
@@ -30,46 +28,29 @@ import (
 func (r *Role) serve(ctx context.Context) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT) // CB-21
 	defer stop()
-	api, err := r.Config("purser-" + Name + "/" + r.Version)
+	api, err := r.APIConfig()
 	if err != nil {
 		return err
 	}
-	calls := csirpc.NewCallMetrics()
-	conn, err := csirpc.Dial(csirpc.Config{Endpoint: r.CSIAddress, Timeout: r.Timeout, Metrics: calls})
+	driver, err := r.Dial()
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	)
+	defer driver.Conn.Close()
+	registry := process.NewRegistry()
 	r.CountThrottle(registry)
-	part, err := r.New(Parts{Conn: conn, API: api, Registry: registry})
+	part, err := r.New(Parts{Conn: driver.Conn, API: api, Registry: registry})
 	if err != nil {
 		return err
 	}
-	server := r.httpServer(prometheus.Gatherers{registry, calls}, api)
+	server := r.httpServer(prometheus.Gatherers{registry, driver.Calls}, api)
 	part.AddTo(server, Name)
 	server.SetPath(pathHealth, http.HandlerFunc(part.health))
-	if r.HTTPEndpoint != "" {
-		where, err := server.Listen(ctx)
-		if err != nil {
-			return err
-		}
-		defer server.Stop()
-		if r.Listened != nil {
-			r.Listened(where)
-		}
+	servers := []*process.HTTPServer{server}
+	if r.HTTPEndpoint == "" {
+		servers = nil
 	}
-	if r.Started != nil {
-		r.Started()
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return part.Run(ctx) })
-	group.Go(func() error { return server.Start(ctx) })
-	group.Go(func() error { process.SaveMemoryAlone(ctx); return nil })
-	return group.Wait()
+	return r.Serve(ctx, servers, part.Run)
 }
 
 // httpServer returns the server of metrics and health (CB-7).

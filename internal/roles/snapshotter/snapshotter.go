@@ -49,18 +49,15 @@ type Snapshotter struct {
 
 var gateTable = cli.GateTable{
 	Specs: map[featuregate.Feature]featuregate.FeatureSpec{
-		gateGroups:               {Default: true, PreRelease: featuregate.GA},
-		sidecar.GateReleaseLease: {Default: true, PreRelease: featuregate.Alpha},
+		gateGroups: {Default: true, PreRelease: featuregate.GA},
 	},
-	Ignored: cli.LibraryGates,
-	Fixed:   []featuregate.Feature{gateGroups},
+	Fixed: []featuregate.Feature{gateGroups},
 }
 
 // retired are flags of older versions, which charts still set (SN-F26).
-var retired = []string{
+var retired = append([]string{
 	"snapshotter", "connection-timeout", "create-snapshotcontent-retrycount", "create-snapshotcontent-interval",
-	"logtostderr", "alsologtostderr", "stderrthreshold", "log_dir", "log_file", "skip_headers",
-}
+}, sidecar.RetiredLogFlags...)
 
 // New returns the role with the default of every setting.
 func New() *Snapshotter {
