@@ -15,6 +15,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/names"
 	"github.com/purser-csi/purser/internal/objects"
+	protection "github.com/purser-csi/purser/internal/protection/rules"
 	"github.com/purser-csi/purser/internal/size"
 )
 
@@ -139,7 +140,7 @@ func (p *GrowPlan) choose(in GrowInput) *corev1.PersistentVolumeClaim {
 func (p *GrowPlan) addClaims(in GrowInput) {
 	pods := map[string]string{}
 	for i := range in.Pods {
-		for _, name := range claimsOf(&in.Pods[i]) {
+		for _, name := range protection.ClaimNames(&in.Pods[i]) {
 			pods[name] = in.Pods[i].Name
 		}
 	}

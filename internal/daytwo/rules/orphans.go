@@ -15,6 +15,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/names"
 	"github.com/purser-csi/purser/internal/objects"
+	protection "github.com/purser-csi/purser/internal/protection/rules"
 	"github.com/purser-csi/purser/internal/shell"
 )
 
@@ -224,7 +225,7 @@ func newOrphanIndex(in OrphanInput) *orphanIndex {
 	for i := range in.Pods {
 		pod := &in.Pods[i]
 		x.pods[pod.UID] = true
-		for _, name := range claimsOf(pod) {
+		for _, name := range protection.ClaimNames(pod) {
 			x.uses[use{pod.Spec.NodeName, types.NamespacedName{Namespace: pod.Namespace, Name: name}}] = true
 		}
 	}

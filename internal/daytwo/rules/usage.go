@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	ephemeral "github.com/purser-csi/purser/internal/ephemeral/rules"
+	protection "github.com/purser-csi/purser/internal/protection/rules"
 )
 
 // SchemaUsage names the form of `df -o json`.
@@ -109,7 +109,7 @@ func MountingNodes(
 		if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 			continue
 		}
-		for _, name := range claimsOf(pod) {
+		for _, name := range protection.ClaimNames(pod) {
 			key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
 			if wanted[key] && !slices.Contains(byClaim[key], pod.Spec.NodeName) {
 				all[pod.Spec.NodeName] = true
@@ -118,19 +118,6 @@ func MountingNodes(
 		}
 	}
 	return slices.Sorted(maps.Keys(all)), byClaim
-}
-
-// claimsOf returns the names of the claims that a pod uses.
-func claimsOf(pod *corev1.Pod) (names []string) {
-	for i := range pod.Spec.Volumes {
-		switch v := &pod.Spec.Volumes[i]; {
-		case v.PersistentVolumeClaim != nil:
-			names = append(names, v.PersistentVolumeClaim.ClaimName)
-		case v.Ephemeral != nil:
-			names = append(names, ephemeral.ClaimName(pod, v.Name))
-		}
-	}
-	return names
 }
 
 // RankUsage returns the claims with their usage, the fullest first.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	daytwo "github.com/purser-csi/purser/internal/daytwo/rules"
 	rules "github.com/purser-csi/purser/internal/explain/rules"
 	"github.com/purser-csi/purser/internal/life"
 )
@@ -201,15 +202,8 @@ func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
 
 // took returns a duration in three digits or so.
 func took(d time.Duration) string {
-	switch {
-	case d < time.Second:
-		return fmt.Sprintf("%dms", d.Milliseconds())
-	case d < time.Minute:
-		return fmt.Sprintf("%.1fs", d.Seconds())
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	if d < 48*time.Hour {
+		return daytwo.Took(d)
 	}
 	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
 }
