@@ -1,18 +1,11 @@
 package deploy
 
 import (
-	"bytes"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
 // CB-22, CB-H1: the role of the service has no more than upstream's sample and the classes, and
@@ -23,22 +16,9 @@ func TestSnapshotMetadataRoles(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := map[string]map[string]string{}
-	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {
-		var role rbacv1.ClusterRole
-		err := decoder.Decode(&role)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, rule := range role.Rules {
-			for _, resource := range rule.Resources {
-				if got[role.Name] == nil {
-					got[role.Name] = map[string]string{}
-				}
-				got[role.Name][rule.APIGroups[0]+"/"+resource] = strings.Join(slices.Sorted(slices.Values(rule.Verbs)), " ")
-			}
+	for _, object := range rbacObjects(t, text) {
+		if len(object.Rules) > 0 {
+			got[object.Name] = object.allows()
 		}
 	}
 	want := map[string]map[string]string{

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,24 +25,46 @@ func rules(t *testing.T, file string) map[string]string {
 		t.Fatal(err)
 	}
 	allowed := map[string]string{}
-	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {
-		var role rbacv1.ClusterRole // a Role has the same rules
-		err := decoder.Decode(&role)
+	for _, object := range rbacObjects(t, text) {
+		maps.Copy(allowed, object.allows())
+	}
+	return allowed
+}
+
+// rbacObject is a role or a binding of a manifest.
+type rbacObject struct {
+	rbacv1.ClusterRole `json:",inline"` // a Role has the same rules
+	Subjects           []rbacv1.Subject `json:"subjects"`
+	RoleRef            rbacv1.RoleRef   `json:"roleRef"`
+}
+
+func rbacObjects(t *testing.T, manifest []byte) (all []rbacObject) {
+	t.Helper()
+	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifest), 4096); ; {
+		var object rbacObject
+		err := decoder.Decode(&object)
 		if errors.Is(err, io.EOF) {
-			return allowed
+			return all
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, rule := range role.Rules {
-			verbs := slices.Sorted(slices.Values(rule.Verbs))
-			for _, group := range rule.APIGroups {
-				for _, resource := range rule.Resources {
-					allowed[group+"/"+resource] = strings.Join(verbs, " ")
-				}
+		all = append(all, object)
+	}
+}
+
+// allows are the rules of a role, as in [rules].
+func (o rbacObject) allows() map[string]string {
+	allowed := map[string]string{}
+	for _, rule := range o.Rules {
+		verbs := strings.Join(slices.Sorted(slices.Values(rule.Verbs)), " ")
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				allowed[group+"/"+resource] = verbs
 			}
 		}
 	}
+	return allowed
 }
 
 // The roles of a development cluster may get secrets by name, and neither list nor watch them.
@@ -205,26 +228,12 @@ func TestRolesOfTheDriversSidecars(t *testing.T) {
 		},
 	}
 	got, bound := map[string]map[string]string{}, map[string]string{}
-	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {
-		var object struct {
-			rbacv1.ClusterRole `json:",inline"`
-			Subjects           []rbacv1.Subject `json:"subjects"`
-			RoleRef            rbacv1.RoleRef   `json:"roleRef"`
-		}
-		if err := decoder.Decode(&object); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
+	for _, object := range rbacObjects(t, text) {
 		for _, subject := range object.Subjects {
 			bound[object.RoleRef.Name] = subject.Namespace + "/" + subject.Name
 		}
-		for _, rule := range object.Rules {
-			if got[object.Name] == nil {
-				got[object.Name] = map[string]string{}
-			}
-			verbs := strings.Join(slices.Sorted(slices.Values(rule.Verbs)), " ")
-			got[object.Name][rule.APIGroups[0]+"/"+rule.Resources[0]] = verbs
+		if len(object.Rules) > 0 {
+			got[object.Name] = object.allows()
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
