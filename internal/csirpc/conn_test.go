@@ -3,9 +3,6 @@ package csirpc
 import (
 	"context"
 	"errors"
-	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -13,10 +10,11 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/purser-csi/purser/test/scripted"
 )
 
 // driver is a scripted CSI driver.
@@ -99,22 +97,7 @@ func dial(t testing.TB, d *driver, timeout time.Duration) *Conn {
 // dialWith connects to the driver with a config whose endpoint it sets.
 func dialWith(t testing.TB, d *driver, cfg Config) *Conn {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "purser") // t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	socket := filepath.Join(dir, "s")
-	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := grpc.NewServer()
-	csi.RegisterIdentityServer(server, d)
-	csi.RegisterControllerServer(server, d)
-	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(server.Stop)
-	cfg.Endpoint = "unix://" + socket
+	cfg.Endpoint = "unix://" + scripted.Start(t, d)
 	conn, err := Dial(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/purser-csi/purser/internal/driver/reserve"
 	"github.com/purser-csi/purser/internal/loopdev"
 	"github.com/purser-csi/purser/internal/mount"
+	"github.com/purser-csi/purser/test/scripted"
 )
 
 // fullPool is a small filesystem with the state of a driver and the paths of a kubelet on it, as
@@ -34,11 +35,7 @@ func mountPool(t *testing.T, kind string) (root string) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to mount a small filesystem")
 	}
-	dir, err := os.MkdirTemp("", "pool")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := scripted.SocketDir(t)
 	root = filepath.Join(dir, "pool")
 	if err := os.Mkdir(root, 0o700); err != nil {
 		t.Fatal(err)
@@ -51,6 +48,7 @@ func mountPool(t *testing.T, kind string) (root string) {
 			t.Errorf("leave no mount behind: %v", err)
 		}
 	})
+	var err error
 	if kind == "tmpfs" {
 		err = unix.Mount("tmpfs", root, "tmpfs", 0, "size=96m,nr_inodes=400")
 	} else {

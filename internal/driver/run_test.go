@@ -18,18 +18,8 @@ import (
 
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/mount"
+	"github.com/purser-csi/purser/test/scripted"
 )
-
-// shortDir gives a folder whose path leaves room for a socket.
-func shortDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "purser")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
 
 func newDriver(t *testing.T, state, socket string) *Driver {
 	t.Helper()
@@ -75,7 +65,7 @@ func runWithLog(t *testing.T, d *Driver, log logr.Logger) (stop func() error) {
 }
 
 func TestRunServesOnASocketUntilTheContextIsDone(t *testing.T) {
-	dir := shortDir(t)
+	dir := scripted.SocketDir(t)
 	socket := filepath.Join(dir, "new", "csi.sock")
 	stop := run(t, newDriver(t, filepath.Join(dir, "state"), socket))
 
@@ -122,7 +112,7 @@ func deadSocket(t *testing.T, path string) {
 }
 
 func TestRunReplacesTheSocketOfADeadDriver(t *testing.T) {
-	dir := shortDir(t)
+	dir := scripted.SocketDir(t)
 	socket := filepath.Join(dir, "csi.sock")
 	deadSocket(t, socket)
 	if err := run(t, newDriver(t, filepath.Join(dir, "state"), socket))(); err != nil {
@@ -131,7 +121,7 @@ func TestRunReplacesTheSocketOfADeadDriver(t *testing.T) {
 }
 
 func TestRunRefusesWhatIsNotItsOwn(t *testing.T) {
-	dir := shortDir(t)
+	dir := scripted.SocketDir(t)
 	socket, state := filepath.Join(dir, "csi.sock"), filepath.Join(dir, "state")
 	file := filepath.Join(dir, "file")
 	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
@@ -238,7 +228,7 @@ func TestStopClosesTheBackend(t *testing.T) {
 func TestServeReportsABrokenListener(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	d := newDriver(t, state, "/unused")
-	listener, err := net.Listen("unix", filepath.Join(shortDir(t), "csi.sock"))
+	listener, err := net.Listen("unix", filepath.Join(scripted.SocketDir(t), "csi.sock"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +250,7 @@ func (unrecoverable) Source(context.Context, backend.ID) (string, error) {
 }
 
 func TestServeNeedsAStateItCanRecover(t *testing.T) {
-	dir := shortDir(t)
+	dir := scripted.SocketDir(t)
 	d, err := New(Config{
 		NodeID: "node-1", Endpoint: "unix://" + dir + "/csi.sock", StateDir: dir,
 		Backend: unrecoverable{directories(t, dir)}, Mounter: mount.SymlinkMounter{},

@@ -19,6 +19,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/mount"
+	"github.com/purser-csi/purser/test/scripted"
 )
 
 // Allocated implements backend.Surveyor.
@@ -54,7 +55,7 @@ type surveyRig struct {
 
 func newSurveyRig(t *testing.T, b func(state string) backend.Backend, log logr.Logger) *surveyRig {
 	t.Helper()
-	dir := shortDir(t)
+	dir := scripted.SocketDir(t)
 	socket, state := filepath.Join(dir, "csi.sock"), filepath.Join(dir, "state")
 	d, err := New(Config{NodeID: "node-1", Endpoint: "unix://" + socket, StateDir: state, Backend: b(state), Mounter: mount.SymlinkMounter{}})
 	if err != nil {

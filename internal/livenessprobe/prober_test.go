@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/test/scripted"
 )
 
 // driver answers Probe as the test wants.
@@ -77,11 +78,7 @@ type rig struct {
 
 func newRig(t *testing.T, timeout time.Duration) *rig {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "live")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := scripted.SocketDir(t)
 	r := &rig{T: t, socket: filepath.Join(dir, "csi.sock"), driver: &driver{probe: ready}}
 	conn, err := csirpc.Dial(csirpc.Config{Endpoint: r.socket, Timeout: timeout})
 	if err != nil {

@@ -96,11 +96,7 @@ func (a *api) counts() (reads, writes int) {
 // newAgent is an agent on a folder of its own, whose cache and API server have the same objects.
 func newAgent(t *testing.T, objects ...client.Object) (*Agent, *api) {
 	t.Helper()
-	root, err := os.MkdirTemp("", "na") // the path of a socket is short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(root) })
+	root := scripted.SocketDir(t)
 	server := newAPI(objects...)
 	overlay := kube.NewOverlay(server, clock.RealClock{})
 	overlay.Fed(&corev1.Node{}, &storagev1.CSINode{}, &corev1.PersistentVolumeClaim{})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -31,7 +30,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/purser-csi/purser/internal/csirpc"
-
 	intent "github.com/purser-csi/purser/internal/journal/rules"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/names"
@@ -39,6 +37,7 @@ import (
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
 	"github.com/purser-csi/purser/internal/verdict"
+	testdriver "github.com/purser-csi/purser/test/scripted"
 )
 
 const (
@@ -180,12 +179,7 @@ func secret(name string) *corev1.Secret {
 // serve puts a real connection between, since its interceptors log.
 func serve(t *testing.T, d *driver) csi.ControllerClient {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "purser")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	socket := filepath.Join(dir, "s")
+	socket := filepath.Join(testdriver.SocketDir(t), "s")
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)

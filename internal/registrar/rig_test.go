@@ -17,6 +17,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/registrar/rules"
+	"github.com/purser-csi/purser/test/scripted"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -77,11 +78,7 @@ const driverName = "csi.example.com"
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	base, err := os.MkdirTemp("", "reg")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(base) })
+	base := scripted.SocketDir(t)
 	r := &rig{
 		T: t, dir: filepath.Join(base, "r"), socket: filepath.Join(base, "csi.sock"),
 		driver: &driver{name: driverName, node: "i-1"},

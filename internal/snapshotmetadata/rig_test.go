@@ -3,10 +3,8 @@ package snapshotmetadata
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -17,13 +15,11 @@ import (
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	certutil "k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -179,11 +175,9 @@ func newRig(t *testing.T, d *blockDriver, edit func(*Config)) *rig {
 	t.Helper()
 	r := &rig{T: t, driver: d, reviews: &reviews{}, log: &rolestest.Log{}, ended: make(chan ended, 100)}
 	d.Name = driverName
-	chain, key, err := certutil.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pair, err := tls.X509KeyPair(chain, key)
+	dir := t.TempDir()
+	chain := rolestest.WriteCertificate(t, dir)
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,15 +196,7 @@ func newRig(t *testing.T, d *blockDriver, edit func(*Config)) *rig {
 	}
 	r.service = New(rolestest.WithLogger(t, r.log), cfg)
 	r.stop = rolestest.InBackground(t, func(ctx context.Context) error { return r.service.Run(ctx, listener) })
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(chain)
-	r.conn, err = grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
-		RootCAs: pool, MinVersion: tls.VersionTLS12,
-	})))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.conn.Close() })
+	r.conn = rolestest.Connect(t, listener.Addr(), chain, tls.VersionTLS13)
 	return r
 }
 
@@ -228,18 +214,7 @@ func newDriver() *blockDriver { return &blockDriver{Driver: scripted.Driver{Plug
 
 func serveDriver(t *testing.T, d *blockDriver) *csirpc.Conn {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "cbt") // t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	socket := filepath.Join(dir, "s")
-	server, err := scripted.Serve(context.WithoutCancel(t.Context()), socket, d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Stop)
-	conn, err := csirpc.Dial(csirpc.Config{Endpoint: socket, Timeout: 10 * time.Second})
+	conn, err := csirpc.Dial(csirpc.Config{Endpoint: scripted.Start(t, d), Timeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

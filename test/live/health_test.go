@@ -23,6 +23,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/healthmonitor"
 	"github.com/purser-csi/purser/test/e2e/audit"
 	"github.com/purser-csi/purser/test/rolestest"
+	"github.com/purser-csi/purser/test/scripted"
 )
 
 // patient is a driver whose volumes have the problems that a test gives them.
@@ -254,11 +255,7 @@ func TestHealthMonitorWithoutStatus(t *testing.T) {
 func TestHealthOfTheDriver(t *testing.T) {
 	t.Parallel()
 	p := newLiveCluster(t)
-	dir, err := os.MkdirTemp("", "purser") // t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := scripted.SocketDir(t)
 	if err := loopfile.Usable(dir); err != nil {
 		t.Skipf("needs loop devices: %v", err)
 	}

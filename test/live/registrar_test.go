@@ -15,6 +15,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/roles/registrar"
 	"github.com/purser-csi/purser/test/rolestest"
+	"github.com/purser-csi/purser/test/scripted"
 )
 
 // pluginManager is the part of a kubelet that registers plugins, in a process of its own.
@@ -86,11 +87,7 @@ func TestRegistrarAndKubelet(t *testing.T) {
 	if program == "" {
 		t.Skip("PLUGIN_MANAGER names no program: make test-registrar builds it")
 	}
-	base, err := os.MkdirTemp("", "reg") // t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(base) })
+	base := scripted.SocketDir(t)
 	dir, refuse := filepath.Join(base, "r"), filepath.Join(base, "refuse")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package live
 import (
 	"context"
 	"net"
-	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -12,6 +11,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/purser-csi/purser/test/scripted"
 )
 
 // scriptedDriver is a CSI driver in this process that gives the answers of a test and counts its
@@ -44,12 +45,7 @@ type scriptedDriver struct {
 // serve serves on a socket until the test ends, and returns its address.
 func (d *scriptedDriver) serve(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "purser") // t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	socket := filepath.Join(dir, "s")
+	socket := filepath.Join(scripted.SocketDir(t), "s")
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)

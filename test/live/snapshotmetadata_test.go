@@ -18,7 +18,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	certutil "k8s.io/client-go/util/cert"
 
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile"
 	"github.com/purser-csi/purser/internal/kube"
@@ -26,6 +25,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/snapshotmetadata"
 	"github.com/purser-csi/purser/test/backupclient"
 	"github.com/purser-csi/purser/test/rolestest"
+	"github.com/purser-csi/purser/test/scripted"
 )
 
 // metadataCluster is a cluster with the service of the built-in driver, whose volume has two
@@ -40,11 +40,7 @@ type metadataCluster struct {
 // newMetadataCluster skips where there are no loop images.
 func newMetadataCluster(t *testing.T) metadataCluster {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "purser") // t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := scripted.SocketDir(t)
 	state := filepath.Join(dir, "state")
 	if err := loopfile.Usable(state); err != nil {
 		t.Skip("no loop images here: " + err.Error())
@@ -143,16 +139,8 @@ func (p metadataCluster) taken(name, driver, handle string, isReady bool) {
 // says where it is.
 func (p metadataCluster) serve(endpoint, driver string) {
 	p.Helper()
-	chain, key, err := certutil.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
 	certs := p.TempDir()
-	if err == nil {
-		err = errors.Join(
-			os.WriteFile(filepath.Join(certs, "tls.crt"), chain, 0o600), os.WriteFile(filepath.Join(certs, "tls.key"), key, 0o600),
-		)
-	}
-	if err != nil {
-		p.Fatal(err)
-	}
+	chain := rolestest.WriteCertificate(p.T, certs)
 	r := snapshotmetadata.New()
 	where := make(chan net.Addr, 1)
 	r.Version, r.API, r.Log, r.Serving = "test", p.as("csi-snapshot-metadata"), p.log.Logger(), func(a net.Addr) { where <- a }

@@ -27,6 +27,7 @@ import (
 	driverrole "github.com/purser-csi/purser/internal/roles/driver"
 	"github.com/purser-csi/purser/internal/roles/snapshotter"
 	"github.com/purser-csi/purser/test/rolestest"
+	"github.com/purser-csi/purser/test/scripted"
 )
 
 // copying is a cluster with the binder, the provisioner, both halves of the snapshotter and the
@@ -74,11 +75,7 @@ func newCopying(t *testing.T, provisionerArgs ...string) copying {
 // loopDriver starts the built-in driver with loop images, and returns its socket.
 func loopDriver(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "purser")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := scripted.SocketDir(t)
 	d := driverrole.New()
 	d.Log, d.Notice, d.Version = (&rolestest.Log{}).Logger(), func(string) {}, "test"
 	d.Endpoint, d.StateDir, d.NodeID, d.Backend = "unix://"+filepath.Join(dir, "csi.sock"), filepath.Join(dir, "state"), "node", "loopfile"

@@ -21,6 +21,7 @@ import (
 	"github.com/purser-csi/purser/internal/names"
 	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/test/rolestest"
+	"github.com/purser-csi/purser/test/scripted"
 )
 
 // fakeVolumes is a driver that stores no volumes.
@@ -68,11 +69,7 @@ func (p *fakeVolumes) CreateVolume(_ context.Context, r *csi.CreateVolumeRequest
 
 func (p *fakeVolumes) serve(t *testing.T) (socket string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "purser")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := scripted.SocketDir(t)
 	socket = filepath.Join(dir, "csi.sock")
 	listener, err := net.Listen("unix", socket)
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/purser-csi/purser/internal/cluster"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/roles/driver"
+	"github.com/purser-csi/purser/test/scripted"
 )
 
 // LiveCluster starts a real API server without controllers.
@@ -52,12 +53,7 @@ func StartServer(t *testing.T, cfg cluster.Config) *cluster.Cluster {
 // LiveDriver starts the built-in driver. It returns its socket, and a function that stops it.
 func LiveDriver(t *testing.T) (socket string, end func()) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "purser") //nolint:usetesting // t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return StartLiveDriver(t, dir)
+	return StartLiveDriver(t, scripted.SocketDir(t))
 }
 
 // StartLiveDriver starts the built-in driver with its socket and state in dir.

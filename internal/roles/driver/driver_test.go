@@ -18,6 +18,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile"
+	"github.com/purser-csi/purser/test/scripted"
 )
 
 // A state directory keeps its backend, whatever the machine can do today.
@@ -136,11 +137,7 @@ func fetch(t *testing.T, url string) (int, string) {
 
 // The driver as a node runs it: registration, health and metrics in one process.
 func TestTheDriverNeedsNoSidecar(t *testing.T) {
-	dir, err := os.MkdirTemp("", "drv") // short, for sockets
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	dir := scripted.SocketDir(t)
 	address := make(chan string, 1)
 	d := New()
 	d.Log = logr.Discard().WithSink(mute{})

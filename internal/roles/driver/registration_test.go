@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	kubelet "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"github.com/purser-csi/purser/test/scripted"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -22,11 +24,7 @@ const csiSocket = "/var/lib/kubelet/plugins/csi.purser/csi.sock"
 // shortDir keeps the path of the socket below the kernel's limit.
 func shortDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "reg")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := scripted.SocketDir(t)
 	return dir
 }
 

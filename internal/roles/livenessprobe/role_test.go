@@ -1,36 +1,21 @@
 package livenessprobe
 
 import (
-	"context"
-	"fmt"
-	"io"
+	"maps"
 	"net"
-	"net/http"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/spf13/pflag"
-	"google.golang.org/grpc"
-
-	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/test/rolestest"
 	"github.com/purser-csi/purser/test/scripted"
 )
 
 // parse returns the role of a command line with one dash or two, and what is wrong with it.
-func parse(t *testing.T, args ...string) (*Role, error) {
-	t.Helper()
+func parse(args ...string) (*Role, error) {
 	r := New()
-	f := pflag.NewFlagSet("", pflag.ContinueOnError)
-	f.SetOutput(io.Discard)
-	r.AddFlags(f)
-	if err := f.Parse(cli.DoubleDashes(args)); err != nil {
-		return r, err
-	}
-	return r, r.Validate()
+	return r, rolestest.Parse(r, args...)
 }
 
 // LP-1 to LP-6: what each flag accepts.
@@ -58,45 +43,20 @@ func TestFlags(t *testing.T) {
 		{"SM-28 csi-driver-nfs", "--csi-address=/csi/csi.sock --probe-timeout=3s --http-endpoint=localhost:29653 --v=2", ""},
 		{"SM-23 topolvm", "--csi-address=/run/topolvm/csi-topolvm.sock --http-endpoint=:9808", ""},
 	} {
-		_, err := parse(t, strings.Fields(tc.args)...)
+		_, err := parse(strings.Fields(tc.args)...)
 		if (tc.problem == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tc.problem) {
 			t.Errorf("%s %s: %v, want %q", tc.row, tc.args, err, tc.problem)
 		}
 	}
-	if r, _ := parse(t); r.PortAddress() != "0.0.0.0:9808" || r.Timeout != 3*time.Second {
+	if r, _ := parse(); r.PortAddress() != "0.0.0.0:9808" || r.Timeout != 3*time.Second {
 		t.Errorf("LP-2, LP-3: %s, %s", r.PortAddress(), r.Timeout)
 	}
-}
-
-// get returns the code and the body of an answer.
-func get(ctx context.Context, url string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return "", err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	return fmt.Sprintf("%d %s", answer.StatusCode, text), err
 }
 
 // LP-3 to LP-5, LP-13: with http-endpoint health and metrics are served together, and without it the port
 // has no metrics.
 func TestServes(t *testing.T) {
-	dir, err := os.MkdirTemp("", "role")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	socket := filepath.Join(dir, "csi.sock")
-	server, err := scripted.Serve(t.Context(), socket, &scripted.Driver{Name: "csi.example.com"}, grpc.EmptyServerOption{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Stop()
+	socket := scripted.Start(t, &scripted.Driver{Name: "csi.example.com"})
 	calls := `csi_sidecar_operations_seconds_count{driver_name="csi.example.com",grpc_status_code="OK",method_name="/csi.v1.Identity/Probe"}`
 	for _, tc := range []struct {
 		args string
@@ -106,7 +66,7 @@ func TestServes(t *testing.T) {
 		{"--health-port=0", map[string]string{"/healthz": "200 ok", "/metrics": "404"}},
 		{"--health-port=0 --metrics-address=127.0.0.1:0", map[string]string{"/healthz": "200 ok", "/metrics": "404"}},
 	} {
-		r, err := parse(t, append(strings.Fields(tc.args), "--csi-address="+socket)...)
+		r, err := parse(append(strings.Fields(tc.args), "--csi-address="+socket)...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,18 +77,8 @@ func TestServes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
-			want, ok := tc.want[path]
-			if !ok {
-				continue
-			}
-			rolestest.Eventually(t, tc.args+" "+path, func() error {
-				got, err := get(t.Context(), "http://127.0.0.1:"+port+path)
-				if err == nil && !strings.Contains(got, want) {
-					err = fmt.Errorf("%.1000s, want %s", got, want)
-				}
-				return err
-			})
+		for _, path := range slices.Sorted(maps.Keys(tc.want)) { // the metrics count the calls for /healthz
+			rolestest.ExpectGet(t, "http://127.0.0.1:"+port+path, tc.want[path])
 		}
 		end()
 	}
@@ -145,7 +95,7 @@ func TestPortIsTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := parse(t, "--csi-address=/nowhere/csi.sock", "--health-port="+port)
+	r, err := parse("--csi-address=/nowhere/csi.sock", "--health-port="+port)
 	if err != nil {
 		t.Fatal(err)
 	}

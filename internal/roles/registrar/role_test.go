@@ -2,10 +2,7 @@ package registrar
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,11 +10,8 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"github.com/spf13/pflag"
-	"google.golang.org/grpc"
 
 	"github.com/purser-csi/purser/internal/registrar/rules"
-	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/test/rolestest"
 	"github.com/purser-csi/purser/test/scripted"
 )
@@ -25,16 +19,9 @@ import (
 const seen = "--kubelet-registration-path=/var/lib/kubelet/plugins/a/csi.sock"
 
 // parse returns the role of a command line with one dash or two, and what is wrong with it.
-func parse(t *testing.T, args ...string) (*Role, error) {
-	t.Helper()
+func parse(args ...string) (*Role, error) {
 	r := New()
-	f := pflag.NewFlagSet("", pflag.ContinueOnError)
-	f.SetOutput(io.Discard)
-	r.AddFlags(f)
-	if err := f.Parse(cli.DoubleDashes(args)); err != nil {
-		return r, err
-	}
-	return r, r.Validate()
+	return r, rolestest.Parse(r, args...)
 }
 
 // NR-1 to NR-9: what each flag accepts.
@@ -60,32 +47,32 @@ func TestFlags(t *testing.T) {
 		{"NR-9", "--leader-election", "unknown flag"},
 		{"NR-9", "--metrics-cert-path=/certs", ""},
 	} {
-		_, err := parse(t, append(strings.Fields(tc.args), seen)...)
+		_, err := parse(append(strings.Fields(tc.args), seen)...)
 		if (tc.problem == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tc.problem) {
 			t.Errorf("%s %s: %v, want %q", tc.row, tc.args, err, tc.problem)
 		}
 	}
 	for args, want := range map[string]string{"": "", "--health-port=9809": ":9809", "--http-endpoint=1.2.3.4:1": "1.2.3.4:1", "--health-port=0": ""} {
-		r, err := parse(t, append(strings.Fields(args), seen)...)
+		r, err := parse(append(strings.Fields(args), seen)...)
 		if err != nil || r.address() != want {
 			t.Errorf("NR-6 %s: %q, %v", args, r.address(), err)
 		}
 	}
-	if _, err := parse(t); err == nil || !strings.Contains(err.Error(), "--kubelet-registration-path: missing") {
+	if _, err := parse(); err == nil || !strings.Contains(err.Error(), "--kubelet-registration-path: missing") {
 		t.Errorf("NR-2: %v", err)
 	}
 }
 
 // NR-7, NR-11: the probe of older manifests checks nothing but the path, and ends at once.
 func TestProbeMode(t *testing.T) {
-	r, err := parse(t, seen, "--mode=kubelet-registration-probe", "--csi-address=relative", "--health-port=1", "--http-endpoint=x")
+	r, err := parse(seen, "--mode=kubelet-registration-probe", "--csi-address=relative", "--health-port=1", "--http-endpoint=x")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Run(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if _, err := parse(t, "--mode=kubelet-registration-probe"); err == nil {
+	if _, err := parse("--mode=kubelet-registration-probe"); err == nil {
 		t.Error("NR-11: no error without the path")
 	}
 }
@@ -103,7 +90,7 @@ func TestCommandLinesOfCharts(t *testing.T) {
 		"mayastor":                   "--csi-address=/csi/csi.sock --kubelet-registration-path=/var/lib/kubelet/plugins/io.openebs.mayastor/csi.sock",
 		"topolvm":                    "--csi-address=/run/topolvm/csi-topolvm.sock --kubelet-registration-path=/var/lib/kubelet/plugins/topolvm.io/node/csi-topolvm.sock --http-endpoint=:9808",
 	} {
-		if _, err := parse(t, strings.Fields(args)...); err != nil {
+		if _, err := parse(strings.Fields(args)...); err != nil {
 			t.Errorf("%s: %v", chart, err)
 		}
 	}
@@ -116,28 +103,16 @@ type node struct {
 }
 
 // start starts the role beside a driver, and returns its address.
-func start(t *testing.T, args ...string) (r *Role, url string, end func()) {
+func start(t *testing.T, args ...string) (_ *Role, url string, end func()) {
 	t.Helper()
-	base, err := os.MkdirTemp("", "role")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(base) })
-	dir := filepath.Join(base, "r")
-	reason := filepath.Join(base, "reason")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	socket := scripted.Start(t, &node{Driver: scripted.Driver{Name: "csi.example.com"}})
+	reason := filepath.Join(t.TempDir(), "reason")
 	if err := os.WriteFile(reason, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	socket := filepath.Join(base, "csi.sock")
-	server, err := scripted.Serve(t.Context(), socket, &node{Driver: scripted.Driver{Name: "csi.example.com"}}, grpc.EmptyServerOption{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Stop)
-	r, err = parse(t, append([]string{seen, "--csi-address=" + socket, "--plugin-registration-path=" + dir, "--http-endpoint=127.0.0.1:0"}, args...)...)
+	r, err := parse(append([]string{
+		seen, "--csi-address=" + socket, "--plugin-registration-path=" + scripted.SocketDir(t), "--http-endpoint=127.0.0.1:0",
+	}, args...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,21 +120,6 @@ func start(t *testing.T, args ...string) (r *Role, url string, end func()) {
 	r.Log, r.TerminationLog, r.Listened = (&rolestest.Log{}).Logger(), reason, func(a net.Addr) { where <- a }
 	end = rolestest.InBackground(t, r.Run)
 	return r, "http://" + (<-where).String(), end
-}
-
-// get returns the code and the body of an answer.
-func get(ctx context.Context, url string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return "", err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	return fmt.Sprintf("%d %s", answer.StatusCode, text), err
 }
 
 // NR-14, NR-H4: what is served, and the reason in the termination message.
@@ -173,13 +133,7 @@ func TestServes(t *testing.T) {
 		"/metrics":                       `csi_sidecar_operations_seconds_count{driver_name="csi.example.com",grpc_status_code="Unimplemented",method_name="/csi.v1.Node/NodeGetInfo"} 1`,
 		"/livez":                         "200 ok",
 	} {
-		rolestest.Eventually(t, path, func() error {
-			got, err := get(t.Context(), url+path)
-			if err == nil && !strings.Contains(got, want) {
-				err = fmt.Errorf("%.2000s, want %s", got, want)
-			}
-			return err
-		})
+		rolestest.ExpectGet(t, url+path, want)
 	}
 	if _, err := os.Lstat(rules.Path(dir, "csi.example.com")); err != nil {
 		t.Error(err)
@@ -200,7 +154,7 @@ func TestPortIsTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	r, err := parse(t, seen, "--http-endpoint="+listener.Addr().String())
+	r, err := parse(seen, "--http-endpoint="+listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}

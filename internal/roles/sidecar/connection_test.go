@@ -10,16 +10,13 @@ import (
 
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/test/rolestest"
+	"github.com/purser-csi/purser/test/scripted"
 )
 
 // ST-4, U-46: the loss of the connection ends the process only with the flag, and then with
 // upstream's message.
 func TestConnectionLoss(t *testing.T) {
-	dir, err := os.MkdirTemp("", "purser")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	dir := scripted.SocketDir(t)
 	words := filepath.Join(dir, "termination-log")
 	if err := os.WriteFile(words, nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -1,25 +1,17 @@
 package sidecars
 
 import (
-	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"errors"
-	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 	"k8s.io/client-go/rest"
-	certutil "k8s.io/client-go/util/cert"
 
 	"github.com/purser-csi/purser/test/backupclient"
 	"github.com/purser-csi/purser/test/rolestest"
@@ -48,19 +40,13 @@ func TestSnapshotMetadataIsAComponent(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			made := &connections{}
-			cert := "crt"
+			cert := "tls.crt"
 			if tc.noCert {
 				cert = "none"
 			}
 			url, service := startMetadata(t, made, tc.plugin, cert)
 			for path, want := range tc.want {
-				rolestest.Eventually(t, path, func() error {
-					got, err := get(t.Context(), url+path)
-					if err == nil && !strings.Contains(got, want) {
-						err = fmt.Errorf("%.1500s, want %s", got, want)
-					}
-					return err
-				})
+				rolestest.ExpectGet(t, url+path, want)
 			}
 			if tc.plugin == nil {
 				return
@@ -77,38 +63,18 @@ func TestSnapshotMetadataIsAComponent(t *testing.T) {
 }
 
 // startMetadata runs the probe and the service of snapshot metadata. It returns the URL of HTTP,
-// and a function that connects to the service. cert is the file of the certificate: crt is there.
+// and a function that connects to the service. cert is the file of the certificate: tls.crt is there.
 func startMetadata(
 	t *testing.T, made *connections, plugin []csi.PluginCapability_Service_Type, cert string,
 ) (string, func() *grpc.ClientConn) {
 	t.Helper()
-	base, err := os.MkdirTemp("", "meta")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(base) })
-	socket := filepath.Join(base, "csi.sock")
-	server, err := scripted.Serve(
-		context.WithoutCancel(t.Context()), socket, &scripted.Driver{Name: "csi.example.com", Plugin: plugin}, grpc.StatsHandler(made),
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Stop)
-	chain, key, err := certutil.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
-	if err == nil {
-		err = errors.Join(os.WriteFile(filepath.Join(base, "crt"), chain, 0o600), os.WriteFile(filepath.Join(base, "key"), key, 0o600))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	driver := &scripted.Driver{Name: "csi.example.com", Plugin: plugin}
+	socket, dir := scripted.Start(t, driver, grpc.StatsHandler(made)), t.TempDir()
+	chain := rolestest.WriteCertificate(t, dir)
 	s := New()
-	f := pflag.NewFlagSet("", pflag.ContinueOnError)
-	s.AddFlags(f)
-	if err := errors.Join(f.Parse([]string{
-		"--controllers=livenessprobe", "--snapshot-metadata", "--csi-address=" + socket, "--http-endpoint=127.0.0.1:0", "--snapshot-metadata-port=0",
-		"--tls-cert=" + filepath.Join(base, cert), "--tls-key=" + filepath.Join(base, "key"),
-	}), s.Validate()); err != nil {
+	if err := rolestest.Parse(s, "--controllers=livenessprobe", "--snapshot-metadata", "--csi-address="+socket,
+		"--http-endpoint=127.0.0.1:0", "--snapshot-metadata-port=0",
+		"--tls-cert="+filepath.Join(dir, cert), "--tls-key="+filepath.Join(dir, "tls.key")); err != nil {
 		t.Fatal(err)
 	}
 	where, service := make(chan net.Addr, 1), make(chan net.Addr, 1)
@@ -116,19 +82,6 @@ func startMetadata(
 	s.Listened, s.Metadata.Serving = func(a net.Addr) { where <- a }, func(a net.Addr) { service <- a }
 	rolestest.InBackground(t, s.Run)
 	return "http://" + (<-where).String(), func() *grpc.ClientConn {
-		_, port, err := net.SplitHostPort((<-service).String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		pool := x509.NewCertPool()
-		pool.AppendCertsFromPEM(chain)
-		conn, err := grpc.NewClient("127.0.0.1:"+port, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
-			RootCAs: pool, MinVersion: tls.VersionTLS12,
-		})))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		return conn
+		return rolestest.Connect(t, <-service, chain, tls.VersionTLS13)
 	}
 }

@@ -2,18 +2,13 @@ package sidecars
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/stats"
@@ -59,68 +54,27 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-func get(ctx context.Context, url string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return "", err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	return fmt.Sprintf("%d %s", answer.StatusCode, text), err
-}
-
 // OC-3, OC-12, NR-12, LP-12: the half of a node without controllers registers the driver and answers its
 // probe, by one connection and one HTTP server, without an API server.
 func TestHalfOfANode(t *testing.T) {
 	t.Setenv("NODE_NAME", "")
 	t.Setenv("KUBE_NODE_NAME", "")
-	base, err := os.MkdirTemp("", "half")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(base) })
-	socket, dir := filepath.Join(base, "csi.sock"), filepath.Join(base, "r")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	made := &connections{}
-	server, err := scripted.Serve(t.Context(), socket, &nodeDriver{Driver: scripted.Driver{Name: "csi.example.com"}}, grpc.StatsHandler(made))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Stop)
+	made, dir := &connections{}, scripted.SocketDir(t)
+	driver := &nodeDriver{Driver: scripted.Driver{Name: "csi.example.com"}}
+	socket := scripted.Start(t, driver, grpc.StatsHandler(made))
 
 	s := New()
-	f := pflag.NewFlagSet("", pflag.ContinueOnError)
-	s.AddFlags(f)
 	health := freePort(t)
-	if err := f.Parse([]string{
-		"--node", "--csi-address=" + socket, "--kubelet-registration-path=/csi.sock", "--plugin-registration-path=" + dir,
-		"--http-endpoint=127.0.0.1:0", "--health-port=" + health,
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Validate(); err != nil {
+	if err := rolestest.Parse(s, "--node", "--csi-address="+socket, "--kubelet-registration-path=/csi.sock",
+		"--plugin-registration-path="+dir, "--http-endpoint=127.0.0.1:0", "--health-port="+health); err != nil {
 		t.Fatal(err)
 	}
 	where := make(chan net.Addr, 1)
-	s.Log, s.Listened, s.Registrar.TerminationLog = (&rolestest.Log{}).Logger(), func(a net.Addr) { where <- a }, filepath.Join(base, "none")
+	s.Log, s.Listened = (&rolestest.Log{}).Logger(), func(a net.Addr) { where <- a }
+	s.Registrar.TerminationLog = filepath.Join(t.TempDir(), "none")
 	end := rolestest.InBackground(t, s.Run)
 	url := "http://" + (<-where).String()
-	expect := func(url, want string) {
-		t.Helper()
-		rolestest.Eventually(t, url, func() error {
-			got, err := get(t.Context(), url)
-			if err == nil && !strings.Contains(got, want) {
-				err = fmt.Errorf("%.1500s, want %s", got, want)
-			}
-			return err
-		})
-	}
+	expect := func(url, want string) { t.Helper(); rolestest.ExpectGet(t, url, want) }
 	expect(url+"/healthz/livenessprobe", "200 ok")
 	expect("http://127.0.0.1:"+health+"/healthz", "200 ok")
 	expect("http://127.0.0.1:"+health+"/metrics", "404")

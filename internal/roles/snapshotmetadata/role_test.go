@@ -1,14 +1,9 @@
 package snapshotmetadata
 
 import (
-	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,16 +12,12 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 	"k8s.io/client-go/rest"
-	certutil "k8s.io/client-go/util/cert"
 
 	"github.com/purser-csi/purser/internal/csirpc"
-	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/snapshotmetadata"
 	"github.com/purser-csi/purser/test/backupclient"
 	"github.com/purser-csi/purser/test/rolestest"
@@ -34,16 +25,9 @@ import (
 )
 
 // parse returns the role of a command line with one dash or two, and what is wrong with it.
-func parse(t *testing.T, args ...string) (*Role, error) {
-	t.Helper()
+func parse(args ...string) (*Role, error) {
 	r := New()
-	f := pflag.NewFlagSet("", pflag.ContinueOnError)
-	f.SetOutput(io.Discard)
-	r.AddFlags(f)
-	if err := f.Parse(cli.DoubleDashes(args)); err != nil {
-		return r, err
-	}
-	return r, r.Validate()
+	return r, rolestest.Parse(r, args...)
 }
 
 // CB-1 to CB-10: what each flag accepts.
@@ -69,49 +53,35 @@ func TestFlags(t *testing.T) {
 		{"CB-10", pair + "--leader-election", "unknown flag"},
 		{"CB-10", pair + "--feature-gates=a=true", "unknown flag"},
 	} {
-		_, err := parse(t, strings.Fields(tc.args)...)
+		_, err := parse(strings.Fields(tc.args)...)
 		if (tc.problem == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tc.problem) {
 			t.Errorf("%s %s: %v, want %q", tc.row, tc.args, err, tc.problem)
 		}
 	}
-	r, _ := parse(t)
+	r, _ := parse()
 	if r.Port != 50051 || r.HTTPEndpoint != ":8080" || r.Timeout != time.Minute || r.longest() != 10*time.Minute {
 		t.Errorf("CB-2, CB-3, CB-6, CB-7: %+v", r)
 	}
-	if r, _ = parse(t, "--max-streaming-duration-min=0"); r.longest() != 10*time.Minute {
+	if r, _ = parse("--max-streaming-duration-min=0"); r.longest() != 10*time.Minute {
 		t.Errorf("CB-6: %s", r.longest())
 	}
 	t.Setenv("TLS_CERT_PATH", "/e/tls.crt")
 	t.Setenv("TLS_KEY_PATH", "/e/tls.key")
-	if r, err := parse(t, "--tls-key=/c/tls.key"); err != nil || r.cert() != "/e/tls.crt" || r.key() != "/c/tls.key" {
+	if r, err := parse("--tls-key=/c/tls.key"); err != nil || r.cert() != "/e/tls.crt" || r.key() != "/c/tls.key" {
 		t.Errorf("CB-4: %v, %s, %s", err, r.cert(), r.key())
 	}
 }
 
 // start runs the role beside a driver, without an API server. It returns a connection to the
 // service, and the URL of HTTP.
-func start(t *testing.T, plugin []csi.PluginCapability_Service_Type, least uint16, args ...string) (r *Role, connect func() (*grpc.ClientConn, string)) {
+func start(
+	t *testing.T, plugin []csi.PluginCapability_Service_Type, newest uint16, args ...string,
+) (_ *Role, connect func() (*grpc.ClientConn, string)) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "role")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	socket := filepath.Join(dir, "csi.sock")
-	server, err := scripted.Serve(context.WithoutCancel(t.Context()), socket, &scripted.Driver{Name: "csi.example.com", Plugin: plugin})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Stop)
-	chain, key, err := certutil.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
-	if err == nil {
-		err = errors.Join(os.WriteFile(filepath.Join(dir, "crt"), chain, 0o600), os.WriteFile(filepath.Join(dir, "key"), key, 0o600))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err = parse(t, append(args, "--csi-address="+socket, "--port=0", "--http-endpoint=127.0.0.1:0",
-		"--tls-cert="+filepath.Join(dir, "crt"), "--tls-key="+filepath.Join(dir, "key"))...)
+	socket, dir := scripted.Start(t, &scripted.Driver{Name: "csi.example.com", Plugin: plugin}), t.TempDir()
+	chain := rolestest.WriteCertificate(t, dir)
+	r, err := parse(append(args, "--csi-address="+socket, "--port=0", "--http-endpoint=127.0.0.1:0",
+		"--tls-cert="+filepath.Join(dir, "tls.crt"), "--tls-key="+filepath.Join(dir, "tls.key"))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,35 +89,8 @@ func start(t *testing.T, plugin []csi.PluginCapability_Service_Type, least uint1
 	r.API, r.Log = &rest.Config{Host: "http://127.0.0.1:1"}, (&rolestest.Log{}).Logger()
 	r.Listened, r.Serving = func(a net.Addr) { health <- a }, func(a net.Addr) { service <- a }
 	return r, func() (*grpc.ClientConn, string) {
-		_, port, err := net.SplitHostPort((<-service).String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		pool := x509.NewCertPool()
-		pool.AppendCertsFromPEM(chain)
-		conn, err := grpc.NewClient("127.0.0.1:"+port, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
-			RootCAs: pool, MinVersion: tls.VersionTLS12, MaxVersion: least,
-		})))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		return conn, "http://" + (<-health).String()
+		return rolestest.Connect(t, <-service, chain, newest), "http://" + (<-health).String()
 	}
-}
-
-func get(ctx context.Context, url string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return "", err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	return fmt.Sprintf("%d %s", answer.StatusCode, text), err
 }
 
 var able = []csi.PluginCapability_Service_Type{csi.PluginCapability_Service_SNAPSHOT_METADATA_SERVICE}
@@ -157,16 +100,7 @@ func TestServes(t *testing.T) {
 	r, connect := start(t, able, tls.VersionTLS13)
 	rolestest.InBackground(t, r.Run)
 	conn, url := connect()
-	expect := func(path, want string) {
-		t.Helper()
-		rolestest.Eventually(t, path, func() error {
-			got, err := get(t.Context(), url+path)
-			if err == nil && !strings.Contains(got, want) {
-				err = fmt.Errorf("%.2000s, want %s", got, want)
-			}
-			return err
-		})
-	}
+	expect := func(path, want string) { t.Helper(); rolestest.ExpectGet(t, url+path, want) }
 	expect("/health", "200 ok")
 	expect("/readyz", "200 [+] csi-snapshot-metadata: ok")
 	_, err := backupclient.Collect(t.Context(), conn, backupclient.Request{Namespace: "shop", Snapshot: "monday"})
@@ -189,7 +123,7 @@ func TestVersionsOfTLS(t *testing.T) {
 	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "protocol version") {
 		t.Errorf("CB-9: %v", err)
 	}
-	if got, err := get(t.Context(), url+"/metrics"); err != nil || !strings.HasPrefix(got, "404") {
+	if got, err := rolestest.Get(t.Context(), url+"/metrics"); err != nil || !strings.HasPrefix(got, "404") {
 		t.Errorf("CB-7: %s, %v", got, err)
 	}
 }

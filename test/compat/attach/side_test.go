@@ -18,6 +18,7 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/test/e2e/stage"
 	"github.com/purser-csi/purser/test/explain/properties"
+	"github.com/purser-csi/purser/test/scripted"
 )
 
 const (
@@ -73,11 +74,7 @@ func startSide(t *testing.T, name string, programs []command) *side {
 	if err != nil {
 		t.Skip(err)
 	}
-	dir, err := os.MkdirTemp("", "compat-") // short, as a socket's path must be
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := scripted.SocketDir(t)
 	c, err := cluster.Start(t.Context(), cluster.Config{Dir: filepath.Join(dir, name), Binaries: binaries})
 	if err != nil {
 		t.Fatal(err)
