@@ -165,6 +165,7 @@ type rig struct {
 	reviews *reviews
 	log     *rolestest.Log
 	service *Service
+	address string
 	conn    *grpc.ClientConn
 	ended   chan ended
 	stop    func()
@@ -172,6 +173,12 @@ type rig struct {
 
 // newRig returns a rig that has started. edit may change the configuration.
 func newRig(t *testing.T, d *blockDriver, edit func(*Config)) *rig {
+	t.Helper()
+	return newRigBehind(t, d, edit, func(listener net.Listener) net.Listener { return listener })
+}
+
+// newRigBehind is newRig with another listener around that of the service.
+func newRigBehind(t *testing.T, d *blockDriver, edit func(*Config), around func(net.Listener) net.Listener) *rig {
 	t.Helper()
 	r := &rig{T: t, driver: d, reviews: &reviews{}, log: &rolestest.Log{}, ended: make(chan ended, 100)}
 	d.Name = driverName
@@ -194,8 +201,9 @@ func newRig(t *testing.T, d *blockDriver, edit func(*Config)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.address = listener.Addr().String()
 	r.service = New(rolestest.WithLogger(t, r.log), cfg)
-	r.stop = rolestest.InBackground(t, func(ctx context.Context) error { return r.service.Run(ctx, listener) })
+	r.stop = rolestest.InBackground(t, func(ctx context.Context) error { return r.service.Run(ctx, around(listener)) })
 	r.conn = rolestest.Connect(t, listener.Addr(), chain, tls.VersionTLS13)
 	return r
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/go-logr/logr"
+	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
@@ -36,7 +37,9 @@ type Config struct {
 	// Ended is called at the end of each request; nil for nothing.
 	Ended func(driver, method string, code codes.Code, took time.Duration)
 
-	wait time.Duration // 0 for longestWait; tests set it
+	// Tests set these; 0 for longestWait, longestIdle and mostConnections.
+	wait, idle  time.Duration
+	connections int
 }
 
 // Service is the service of one driver.
@@ -74,7 +77,8 @@ func New(ctx context.Context, cfg Config) *Service {
 // capability.
 func (s *Service) Run(ctx context.Context, listener net.Listener) error {
 	failed := make(chan error, 1)
-	go func() { failed <- s.server.Serve(listener) }()
+	bounded := netutil.LimitListener(listener, cmp.Or(s.cfg.connections, mostConnections))
+	go func() { failed <- s.server.Serve(bounded) }()
 	s.log.Info("GRPC server started listening on port", "address", listener.Addr().String())
 	defer s.stop()
 	prepared := make(chan error, 1)

@@ -21,7 +21,11 @@ const (
 	mostOfHeaders    = 64 << 10 // bytes of the headers of a request
 	mostOfConnection = 64       // streams of one connection
 	mostOfServer     = 1024     // streams of all connections
-	handshakeWait    = 20 * time.Second
+	// mostConnections is how many connections are open; more wait to be accepted. Each takes about 100 KiB.
+	mostConnections = 256
+	handshakeWait   = 20 * time.Second
+	// longestIdle is how long a connection may have no stream, from its begin on.
+	longestIdle = time.Minute
 	// longestWait is how long a stream waits for its request, and a request for its reviews.
 	longestWait = 15 * time.Second
 )
@@ -40,7 +44,7 @@ func (s *Service) newServer() *grpc.Server {
 		grpc.MaxRecvMsgSize(mostOfClient), grpc.MaxHeaderListSize(mostOfHeaders),
 		grpc.MaxConcurrentStreams(mostOfConnection), grpc.ConnectionTimeout(handshakeWait),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
-			Time: keepaliveEvery, Timeout: keepaliveWait,
+			Time: keepaliveEvery, Timeout: keepaliveWait, MaxConnectionIdle: cmp.Or(s.cfg.idle, longestIdle),
 			MaxConnectionAge: s.cfg.Longest, MaxConnectionAgeGrace: s.cfg.Longest,
 		}),
 		grpc.StreamInterceptor(s.limitStream),
