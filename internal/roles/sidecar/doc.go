@@ -12,4 +12,7 @@
 // [process.Election.AddFlags], [process.HTTPSettings.AddSidecarFlags] and [cli.LoggingFlags], each
 // under a title of the help page; [Config.ValidateShared] checks them. The rows of the table are built
 // from the fields of [Sidecar]; which controllers there are is not known here.
+//
+// A role without controllers, such as livenessprobe, embeds [Standalone] and runs by
+// [Standalone.Serve].
 package sidecar
