@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -128,9 +129,29 @@ var rulesMayImport = []string{
 	"github.com/container-storage-interface/spec/lib/go/csi", "google.golang.org/grpc/codes", "google.golang.org/protobuf/proto",
 }
 
+// isPure reports whether a package must have no effects.
+func isPure(path string) bool { return slices.Contains([]string{"rules", "pure", "life"}, room(path)) }
+
+// make test-arm64 tests each package without effects.
+func TestPureOnArm64(t *testing.T) {
+	command := exec.Command("make", "--silent", "--no-print-directory", "--eval", "pure:; @go list $(PURE)", "pure")
+	command.Dir = root
+	command.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS") })
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("make: %v", err)
+	}
+	listed := strings.Fields(string(out))
+	for _, p := range packages(t) {
+		if isPure(p.ImportPath) && !slices.Contains(listed, p.ImportPath) {
+			t.Errorf("%s has no effects, and is not in PURE of the Makefile", p.ImportPath)
+		}
+	}
+}
+
 func TestRulesArePure(t *testing.T) {
 	for _, p := range packages(t) {
-		if in := room(p.ImportPath); in != "rules" && in != "pure" && in != "life" {
+		if !isPure(p.ImportPath) {
 			continue
 		}
 		for _, imported := range p.Imports {
