@@ -115,6 +115,8 @@ func TestClasses(t *testing.T) {
 		"{driver: {enabled: true, singleNode: true}}":                {"--leader-election", "ValidatingAdmissionPolicyBinding\nmetadata:\n  name: purser-node"},
 		"{driver: {enabled: true, nodePolicy: {enabled: false}}}":    {"--node-deployment", "purser-node"},
 		"{driver: {enabled: true, nodePolicy: {enabled: true}}}":     {"name: purser-node", "resources:\n    - nodes\n"},
+		"{driver: {enabled: true}, test: {enabled: true}}":           {"- check\n", "--host-network"},
+		"{driver: {enabled: true}, hostNetwork: true}":               {"- --host-network\n", "kind: Deployment"},
 		"{controllers: {enabled: true}, podLabels: {team: storage}}": {"team: storage", "kind: DaemonSet"},
 	} {
 		got, err := render(load(t), parse(t, text))

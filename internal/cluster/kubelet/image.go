@@ -18,24 +18,30 @@ import (
 // under the given name. args are the arguments that containers run the program with by default.
 func Image(name string, program []byte, args ...string) ([]byte, error) {
 	const file = "program"
+	return ImageOf(name, map[string][]byte{file: program}, append([]string{"/" + file}, args...)...)
+}
+
+// ImageOf returns an OCI layout around files, each of them executable, as Image does. command is the
+// program that containers run, and its default arguments.
+func ImageOf(name string, content map[string][]byte, command ...string) ([]byte, error) {
 	type object = map[string]any
 	files := map[string][]byte{}
-	add := func(content []byte) object {
-		sum := sha256.Sum256(content)
+	add := func(blob []byte) object {
+		sum := sha256.Sum256(blob)
 		digest := hex.EncodeToString(sum[:])
-		files[path.Join("blobs/sha256", digest)] = content
-		return object{"digest": "sha256:" + digest, "size": len(content)}
+		files[path.Join("blobs/sha256", digest)] = blob
+		return object{"digest": "sha256:" + digest, "size": len(blob)}
 	}
 	described := func(v any, mediaType string) (object, error) {
-		content, err := json.Marshal(v)
+		blob, err := json.Marshal(v)
 		if err != nil {
 			return nil, fmt.Errorf("image %s: %w", name, err)
 		}
-		entry := add(content)
+		entry := add(blob)
 		entry["mediaType"] = "application/vnd.oci.image." + mediaType
 		return entry, nil
 	}
-	tarred, err := archive(map[string][]byte{file: program})
+	tarred, err := archive(content)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +49,7 @@ func Image(name string, program []byte, args ...string) ([]byte, error) {
 	layer["mediaType"] = "application/vnd.oci.image.layer.v1.tar"
 	config, err := described(object{
 		"architecture": runtime.GOARCH, "os": runtime.GOOS,
-		"config": object{"Entrypoint": []string{"/" + file}, "Cmd": args},
+		"config": object{"Entrypoint": command[:1], "Cmd": command[1:]},
 		"rootfs": object{"type": "layers", "diff_ids": []any{layer["digest"]}},
 	}, "config.v1+json")
 	if err != nil {

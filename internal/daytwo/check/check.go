@@ -33,6 +33,7 @@ type Config struct {
 	Size          resource.Quantity
 	Mode          corev1.PersistentVolumeAccessMode
 	Image         string
+	HostNetwork   bool // of the pods
 	StepTimeout   time.Duration
 	Poll          time.Duration
 	Progress      func(rules.CheckStep) // is called at the end of each step

@@ -200,6 +200,16 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// The pods have the network of their node only with HostNetwork.
+func TestHostNetwork(t *testing.T) {
+	cfg := (&world{}).config(t)
+	for _, cfg.HostNetwork = range []bool{false, true} {
+		if got := cfg.pod("", script{}).Spec.HostNetwork; got != cfg.HostNetwork {
+			t.Errorf("%t: the pod has %t", cfg.HostNetwork, got)
+		}
+	}
+}
+
 // After Ctrl-C no further step is taken, and everything is deleted.
 func TestRunInterrupted(t *testing.T) {
 	w := &world{}

@@ -40,7 +40,7 @@ func (s script) text() string {
 }
 
 // pod returns a pod that does the script in its first container, and keeps the volume mounted after
-// that. It meets the restricted security standard.
+// that. It meets the restricted security standard, except with the network of its node.
 func (cfg Config) pod(suffix string, s script) *corev1.Pod {
 	container := func(name, command string) corev1.Container {
 		return corev1.Container{
@@ -57,7 +57,7 @@ func (cfg Config) pod(suffix string, s script) *corev1.Pod {
 		ObjectMeta: cfg.meta(suffix),
 		Spec: corev1.PodSpec{
 			RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: new(false),
-			TerminationGracePeriodSeconds: new(int64(1)),
+			TerminationGracePeriodSeconds: new(int64(1)), HostNetwork: cfg.HostNetwork,
 			SecurityContext: &corev1.PodSecurityContext{
 				RunAsNonRoot: new(true), RunAsUser: new(int64(user)), FSGroup: new(int64(user)),
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},

@@ -53,6 +53,9 @@ volumes are mounted, and nothing is written.`,
 	f.StringVar(&o.size, "size", "1Gi", "`size` of the claim; it is expanded to twice as much")
 	f.StringVar(&o.mode, "access-mode", string(corev1.ReadWriteOnce), "`mode` of the claims")
 	f.StringVar(&o.Image, "image", "busybox:1.37", "`image` of the pods, with sh, dd, sync, sha256sum, cut and sleep")
+	f.BoolVar(&o.HostNetwork, "host-network", false,
+		"pods use the network of their node, as they must without a network plugin; a namespace with the "+
+			"pod security level baseline or restricted refuses that")
 	f.StringVar(&o.SnapshotClass, "snapshot-class", "",
 		"`name` of the VolumeSnapshotClass; without it the default or the first "+
 			"of the driver")
