@@ -98,8 +98,8 @@ func (c *Controller) confirm(ctx context.Context, va *storagev1.VolumeAttachment
 // list has the node list the volume: at once, or with the next write, which no worker waits for.
 func (c *Controller) list(ctx context.Context, s attachment.Snapshot, a attachment.List) error {
 	volume := s.Key.UniqueName()
-	if c.status.later(a.Node, volume, func(err error) {
-		c.listed(s, a, err)
+	if c.status.later(a.Node, volume, present, func(o outcome) {
+		c.listed(s, a, o.err)
 		c.memory.enqueue(s.Key)
 	}) {
 		return nil
@@ -125,8 +125,12 @@ func (c *Controller) listed(s attachment.Snapshot, a attachment.List, err error)
 }
 
 // unlist deletes the VolumeAttachment only after the write of the node's list, and only if the Node
-// of the answer does not report the volume in use.
+// of the answer does not report the volume in use. If that write does not begin at once, no worker waits
+// for it: the key is enqueued when it is answered, and the decision then reads that Node or a newer one.
 func (c *Controller) unlist(ctx context.Context, s attachment.Snapshot, a attachment.Unlist) (next, error) {
+	if c.status.later(a.Node, s.Key.UniqueName(), absent, func(o outcome) { c.unlisted(s, a, o) }) {
+		return nil, nil
+	}
 	node, err := c.status.set(ctx, a.Node, s.Key.UniqueName(), absent)
 	if err != nil {
 		return nil, err
@@ -138,6 +142,17 @@ func (c *Controller) unlist(ctx context.Context, s attachment.Snapshot, a attach
 		return nil, nil
 	}
 	return nil, c.delete(ctx, s, a.Attachment, a.Force)
+}
+
+// unlisted has a volume listed again that the Node of the answer reports in use.
+func (c *Controller) unlisted(s attachment.Snapshot, a attachment.Unlist, o outcome) {
+	if o.err == nil && attachment.AfterUnlist(s, a, o.node) != nil {
+		c.status.again(a.Node, s.Key.UniqueName(), present, func(o outcome) {
+			c.listed(s, attachment.List{Node: a.Node}, o.err)
+			c.memory.enqueue(s.Key)
+		})
+	}
+	c.memory.enqueue(s.Key)
 }
 
 func (c *Controller) delete(

@@ -2,7 +2,6 @@ package attachdetach
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -10,37 +9,43 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	attachment "github.com/purser-csi/purser/internal/attachdetach/rules"
 	"github.com/purser-csi/purser/internal/kube"
-	"github.com/purser-csi/purser/internal/reconcile"
 )
 
-// nodeStatus writes status.volumesAttached of nodes. While a write of a node is in flight, or is not due
-// by [attachment.ListWrite], changes for it are collected; the next write has all of them. Nodes are
-// written in parallel. It is safe for concurrent use.
+// nodeStatus writes status.volumesAttached of nodes. While a write of a node is in flight, waits for its
+// turn, or is not due by [attachment.ListWrite], changes for it are collected; the next write has all of
+// them. It is safe for concurrent use.
 type nodeStatus struct {
 	*Controller
 	mu     sync.Mutex
 	nodes  map[string]*nodeChanges
+	turns  writeTurns
 	recent []recentWrite // in the order of time
 	held   int           // workers that wait for a write
 	// leads is the time in which changes may wait without a worker; nil before the start.
 	leads context.Context //nolint:containedctx // that of the controller, not of one run
-	// listings are the nodes whose list a volume comes into by such changes, until they are answered.
-	listings map[corev1.UniqueVolumeName][]string
+	// pending are the changes of a volume that no worker waits for, until they are answered.
+	pending map[corev1.UniqueVolumeName][]pendingChange
+}
+
+// pendingChange is what the list of a node will say of a volume.
+type pendingChange struct {
+	node    string
+	present presence
 }
 
 // nodeChanges are the changes of one node that wait for a write, and the time of the write before.
 type nodeChanges struct {
 	waiting []change
 	writes  bool          // a goroutine writes
+	turn    *turn         // the last one that it waited for; nil for none
 	more    chan struct{} // gets a value when waiting, or a VolumeAttachment of the node, has changed
 	written time.Time
-	failed  bool // the write before
+	failed  bool // the write before, or the node did not exist
 }
 
 // recentWrite is a write after which the next one of the node may wait.
@@ -73,7 +78,7 @@ type outcome struct {
 
 func newNodeStatus(c *Controller) *nodeStatus {
 	return &nodeStatus{
-		Controller: c, nodes: map[string]*nodeChanges{}, listings: map[corev1.UniqueVolumeName][]string{},
+		Controller: c, nodes: map[string]*nodeChanges{}, pending: map[corev1.UniqueVolumeName][]pendingChange{},
 	}
 }
 
@@ -99,20 +104,41 @@ func (n *nodeStatus) set(
 	}
 }
 
-// later has the node's list contain the volume with the next write, and calls done then. It reports false,
-// and does nothing, if the write would begin at once, or if the write before has failed: the backoff of
-// the volume is for that.
-func (n *nodeStatus) later(node string, volume corev1.UniqueVolumeName, done func(error)) bool {
+// later has the node's list contain the volume or not with the next write, and calls done then. It reports
+// false, and does nothing, if the write would begin at once, or if the write before has failed: the backoff
+// of the volume is for that.
+func (n *nodeStatus) later(node string, volume corev1.UniqueVolumeName, p presence, done func(outcome)) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	pending := n.nodes[node]
-	isIdle := pending == nil || !pending.writes && !pending.written.Add(attachment.ListSpacing).After(n.Clock.Now())
-	if isIdle || pending.failed || n.leads == nil || n.leads.Err() != nil {
+	if n.beginsAtOnce(n.nodes[node], p) || n.leads == nil || n.leads.Err() != nil {
 		return false
 	}
-	n.listings[volume] = append(n.listings[volume], node)
-	n.add(n.leads, node, change{n.leads.Err, volume, present, true, func(o outcome) { done(o.err) }})
+	if pending := n.nodes[node]; pending != nil && pending.failed {
+		return false
+	}
+	n.addLater(node, volume, p, done)
 	return true
+}
+
+// again is later for a change that follows from the answer to another one.
+func (n *nodeStatus) again(node string, volume corev1.UniqueVolumeName, p presence, done func(outcome)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.addLater(node, volume, p, done)
+}
+
+// addLater adds a change that no worker waits for. The caller holds mu.
+func (n *nodeStatus) addLater(node string, volume corev1.UniqueVolumeName, p presence, done func(outcome)) {
+	n.add(n.leads, node, change{n.leads.Err, volume, p, true, done})
+	n.pending[volume] = append(n.pending[volume], pendingChange{node, p})
+}
+
+// beginsAtOnce reports whether a change of a node would be written without a wait. The caller holds mu.
+func (n *nodeStatus) beginsAtOnce(pending *nodeChanges, p presence) bool {
+	if !n.turns.isFree() || pending != nil && pending.writes {
+		return false
+	}
+	return pending == nil || p == absent || !pending.written.Add(attachment.ListSpacing).After(n.Clock.Now())
 }
 
 // changed has it checked again whether further volumes are to be attached to a node.
@@ -131,38 +157,43 @@ func (p *nodeChanges) signal() {
 	}
 }
 
-// listing returns the nodes whose list the volume comes into with a write that no worker waits for.
-func (n *nodeStatus) listing(volume corev1.UniqueVolumeName) map[string]bool {
+// changes returns the nodes whose list the volume comes into, and those whose list it leaves, with a write
+// that no worker waits for.
+func (n *nodeStatus) changes(volume corev1.UniqueVolumeName) (listing, unlisting map[string]bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	var nodes map[string]bool
-	for _, node := range n.listings[volume] {
-		if nodes == nil {
-			nodes = map[string]bool{}
+	for _, one := range n.pending[volume] {
+		nodes := &listing
+		if one.present == absent {
+			nodes = &unlisting
 		}
-		nodes[node] = true
+		if *nodes == nil {
+			*nodes = map[string]bool{}
+		}
+		(*nodes)[one.node] = true
 	}
-	return nodes
+	return listing, unlisting
 }
 
-// add adds a change, and has it written. One that takes a volume out comes in place of one that puts it in.
-// The caller holds mu.
+// add adds a change, and has it written. It comes in place of one of the volume that no worker waits for and
+// whose write has not begun. The caller holds mu.
 func (n *nodeStatus) add(ctx context.Context, node string, c change) {
 	pending := n.nodes[node]
 	if pending == nil {
 		pending = &nodeChanges{more: make(chan struct{}, 1)}
 		n.nodes[node] = pending
 	}
-	if c.present == absent {
-		pending.waiting = slices.DeleteFunc(pending.waiting, func(w change) bool {
-			if !w.later || w.volume != c.volume {
-				return false
-			}
-			n.unlist(node, w)
-			return true
-		})
-	}
+	pending.waiting = slices.DeleteFunc(pending.waiting, func(w change) bool {
+		if !w.later || w.volume != c.volume {
+			return false
+		}
+		n.answered(node, w)
+		return true
+	})
 	pending.waiting = append(pending.waiting, c)
+	if c.present == present {
+		n.turns.attaches(pending.turn)
+	}
 	if !c.later {
 		n.held++
 	}
@@ -174,17 +205,17 @@ func (n *nodeStatus) add(ctx context.Context, node string, c change) {
 	}
 }
 
-// unlist notes that a change is answered, or dropped. The caller holds mu.
-func (n *nodeStatus) unlist(node string, c change) {
+// answered notes that a change is answered, or dropped. The caller holds mu.
+func (n *nodeStatus) answered(node string, c change) {
 	if !c.later {
 		return
 	}
-	all := n.listings[c.volume]
-	if at := slices.Index(all, node); at >= 0 {
+	all := n.pending[c.volume]
+	if at := slices.Index(all, pendingChange{node, c.present}); at >= 0 {
 		all = slices.Delete(all, at, at+1)
 	}
-	if n.listings[c.volume] = all; len(all) == 0 {
-		delete(n.listings, c.volume)
+	if n.pending[c.volume] = all; len(all) == 0 {
+		delete(n.pending, c.volume)
 	}
 }
 
@@ -192,21 +223,54 @@ func (n *nodeStatus) unlist(node string, c change) {
 func (n *nodeStatus) write(ctx context.Context, node string, pending *nodeChanges) {
 	for {
 		n.awaitDue(ctx, node, pending)
+		endTurn := n.awaitTurn(pending)
 		changes := n.take(node, pending)
 		if len(changes) == 0 {
+			endTurn()
 			return
 		}
 		written, err := n.writeOnce(ctx, node, changes)
+		endTurn()
 		n.mu.Lock()
-		pending.written, pending.failed = n.Clock.Now(), err != nil
+		pending.written, pending.failed = n.Clock.Now(), err != nil || written == nil
 		n.recent = append(n.recent, recentWrite{node, pending.written})
 		for _, c := range changes {
-			n.unlist(node, c)
+			n.answered(node, c)
 		}
 		n.mu.Unlock()
 		for _, c := range changes {
 			c.done(outcome{written, err})
 		}
+	}
+}
+
+// awaitTurn waits until the node is one of those that may be written. Its changes are collected
+// meanwhile. The turn ends by the function, or after [attachment.ListSpacing]: a write that hangs does
+// not delay other nodes.
+func (n *nodeStatus) awaitTurn(pending *nodeChanges) (end func()) {
+	n.mu.Lock()
+	isAttach := slices.ContainsFunc(pending.waiting, func(c change) bool { return c.present == present })
+	mine := n.turns.queue(isAttach)
+	pending.turn = mine
+	n.mu.Unlock()
+	<-mine.begins
+	ended, timer := make(chan struct{}), n.Clock.NewTimer(attachment.ListSpacing)
+	once := sync.OnceFunc(func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.turns.end()
+	})
+	go func() {
+		select {
+		case <-ended:
+		case <-timer.C():
+			once()
+		}
+	}()
+	return func() {
+		timer.Stop()
+		close(ended)
+		once()
 	}
 }
 
@@ -274,7 +338,7 @@ func (n *nodeStatus) take(node string, pending *nodeChanges) []change {
 		if c.cancelled() == nil {
 			changes = append(changes, c)
 		} else {
-			n.unlist(node, c)
+			n.answered(node, c)
 		}
 	}
 	pending.waiting, pending.writes = nil, len(changes) > 0
@@ -290,76 +354,4 @@ func (n *nodeStatus) take(node string, pending *nodeChanges) []change {
 		delete(n.nodes, node)
 	}
 	return changes
-}
-
-func (n *nodeStatus) writeOnce(ctx context.Context, name string, changes []change) (*corev1.Node, error) {
-	ctx, cancel := context.WithTimeout(ctx, reconcile.APITimeout)
-	defer cancel()
-	node, err := kube.Get(ctx, n.read, types.NamespacedName{Name: name}, &corev1.Node{})
-	if err != nil || node == nil {
-		return nil, err
-	}
-	written, err := n.patch(ctx, node, changes)
-	if !apierrors.IsInvalid(err) && !apierrors.IsConflict(err) {
-		return written, err
-	}
-	// The list is not the one that was seen: another writer, or a stale cache.
-	node, err = kube.Get(ctx, n.Live, types.NamespacedName{Name: name}, &corev1.Node{})
-	if err != nil || node == nil {
-		return nil, err
-	}
-	return n.patch(ctx, node, changes)
-}
-
-// patch sends the whole list explicitly (4.6), and tests that the list is still the one that it was
-// made from.
-func (n *nodeStatus) patch(ctx context.Context, node *corev1.Node, changes []change) (*corev1.Node, error) {
-	list := slices.Clone(node.Status.VolumesAttached)
-	for _, c := range changes {
-		list = slices.DeleteFunc(list, func(v corev1.AttachedVolume) bool { return v.Name == c.volume })
-		if c.present == present {
-			list = append(list, corev1.AttachedVolume{Name: c.volume})
-		}
-	}
-	slices.SortFunc(list, compareVolumes)
-	before := slices.Clone(node.Status.VolumesAttached)
-	slices.SortFunc(before, compareVolumes)
-	if slices.Equal(list, before) {
-		return node, nil
-	}
-	raw, err := json.Marshal(listPatch(node, list))
-	if err != nil {
-		return nil, err
-	}
-	changed := node.DeepCopy()
-	if err := n.Writer.Status().Patch(ctx, changed, client.RawPatch(types.JSONPatchType, raw)); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("write the attached volumes of node %q: %w", node.Name, err)
-	}
-	return changed, nil
-}
-
-func listPatch(node *corev1.Node, list []corev1.AttachedVolume) []map[string]any {
-	const path = "/status/volumesAttached"
-	patch := []map[string]any{{"op": "test", "path": "/metadata/uid", "value": node.UID}}
-	if len(node.Status.VolumesAttached) == 0 {
-		patch = append(patch, map[string]any{"op": "test", "path": path, "value": nil})
-	} else {
-		patch = append(patch, map[string]any{"op": "test", "path": path, "value": node.Status.VolumesAttached})
-	}
-	if len(list) == 0 {
-		return append(patch, map[string]any{"op": "remove", "path": path})
-	}
-	return append(patch, map[string]any{"op": "add", "path": path, "value": list})
-}
-
-func compareVolumes(a, b corev1.AttachedVolume) int {
-	if a.Name < b.Name {
-		return -1
-	} else if a.Name > b.Name {
-		return 1
-	}
-	return 0
 }

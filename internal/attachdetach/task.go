@@ -20,9 +20,9 @@ import (
 // Gather implements reconcile.Task.
 func (c *Controller) Gather(ctx context.Context, key Key) (attachment.Snapshot, error) {
 	if key.Attachment == "" {
-		listing := c.status.listing(key.UniqueName()) // before the node, which has it by then
+		listing, unlisting := c.status.changes(key.UniqueName()) // before the node, which has them by then
 		s, err := Gather(ctx, c.read, key, c.Rules, &c.memory)
-		s.Listing = listing
+		s.Listing, s.Unlisting = listing, unlisting
 		return s, err
 	}
 	s := attachment.Snapshot{Key: key, Rules: c.Rules}

@@ -222,6 +222,21 @@ var attachScripts = []workload{
 		u.runPod("qy", "b", "y")
 		u.untilRuns("qy")
 	}},
+	{name: "the pods of two nodes go at once, and one comes back", repeated: true, setup: disks("x", "y", "z"), script: func(u *user) {
+		on := map[string]string{"x": "a", "y": "b", "z": "b"}
+		for _, name := range []string{"x", "y", "z"} {
+			u.runPod("p"+name, on[name], name)
+		}
+		u.untilRuns("px", "py", "pz")
+		for _, name := range []string{"x", "y", "z"} {
+			u.deletePod("p" + name)
+		}
+		u.untilGone("pz")
+		u.runPod("qz", "b", "z")
+		u.untilRuns("qz")
+		u.deletePod("qz")
+		u.untilNothingIsAttached()
+	}},
 	{name: "a shared volume on two nodes", setup: share, script: func(u *user) {
 		u.runPod("p", "a", "s")
 		u.runPod("q", "b", "s")

@@ -86,8 +86,10 @@ func (p *plan) nodes() []string {
 			all[node] = true
 		}
 	}
-	for node := range p.Listing {
-		all[node] = true
+	for _, changes := range []map[string]bool{p.Listing, p.Unlisting} {
+		for node := range changes {
+			all[node] = true
+		}
 	}
 	return slices.Sorted(maps.Keys(all))
 }
@@ -227,6 +229,7 @@ func (p *plan) detach(node string) {
 	}
 	message := "detach the volume from node " + node
 	switch {
+	case p.Unlisting[node]: // the answer to that write enqueues the volume
 	case p.mayBeListed(node):
 		p.act(reason, message, Unlist{Node: node, Attachment: va, Force: force})
 	case va != nil && va.DeletionTimestamp == nil:

@@ -237,6 +237,10 @@ func listing(on string) edit {
 	return func(s *Snapshot) { s.Listing = map[string]bool{on: true} }
 }
 
+func unlisting(on string) edit {
+	return func(s *Snapshot) { s.Unlisting = map[string]bool{on: true} }
+}
+
 func inUse(on string) edit {
 	return func(s *Snapshot) { s.Nodes[on].Status.VolumesInUse = []corev1.UniqueVolumeName{s.Key.UniqueName()} }
 }
@@ -297,6 +301,12 @@ func TestDecide(t *testing.T) {
 		{"4.4 attached and listed", world(pod("a"), va("a", attached), listed("a")), done},
 		{"4.6 attached, a write is to list it", world(pod("a"), va("a", attached), listing("a")), "wait AttachUnderWay"},
 		{"4.6 unused, a write is to list it", world(va("a", attached), listing("a")), "unlist a and delete; wait AttachUnderWay"},
+		{"4.6 unused, a write is to unlist it", world(va("a", attached), listed("a"), unlisting("a")), "wait AttachUnderWay"},
+		{"4.6 unused, a write is to unlist it, and the node is gone", world(va("a", attached), unlisting("a"), unknown("a")), "wait AttachUnderWay"},
+		{"4.6 wanted again, a write is to unlist it", world(pod("a"), va("a", attached), listed("a"), unlisting("a")), "list a, tell SuccessfulAttachVolume; AttachSucceeded"},
+		{"4.4 exclusive, a write unlists it elsewhere", world(pod("a"), listed("b"), unlisting("b")), "tell FailedAttachVolume; wait MultiAttach 5m0s"},
+		{"4.4 exclusive, a write unlists it where nothing else names it", world(pod("a"), unlisting("b"), unknown("b")), "tell FailedAttachVolume; wait MultiAttach 5m0s"},
+		{"R11 replaced, a write is to unlist it", world(pod("a"), va("a", attached), listed("a"), unlisting("a"), orphaned("a")), "wait AttachUnderWay"},
 		{"4.4 exclusive, a write lists it elsewhere", world(pod("a"), listing("b"), inUse("b")), "tell FailedAttachVolume; wait DetachAwaitsUnmount 5m0s"},
 		{"4.4 exclusive, a write lists it where nothing else names it", world(pod("a"), listing("b"), unknown("b")), "unlist b, tell FailedAttachVolume; wait MultiAttach 5m0s"},
 		{"4.4 attach error", world(pod("a"), va("a", vaFailed)), "tell FailedAttachVolume; wait AttachRetried"},
@@ -485,7 +495,7 @@ func FuzzDecide(f *testing.F) {
 		var edits []edit
 		for i, e := range []edit{
 			pod("a"), pod("b", deleting), va("a"), va("b", attached), va("a", vaDeleting), listed("a"), inUse("b"), notReady("b"),
-			tainted("b"), required(false), modes(rwx), noVolume, never, noNode("b"), orphaned("a"),
+			tainted("b"), required(false), modes(rwx), noVolume, never, noNode("b"), orphaned("a"), unlisting("a"),
 		} {
 			if bits&(1<<i) != 0 {
 				edits = append(edits, e)

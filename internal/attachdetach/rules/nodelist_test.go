@@ -27,3 +27,12 @@ func TestListWriteDue(t *testing.T) {
 		}
 	}
 }
+
+// 4.6: a node alone is written at once, and the wait for a turn does not grow with the number of nodes.
+func TestMostListWrites(t *testing.T) {
+	for nodes, want := range map[int]int{0: 1, 1: 1, 2: 1, 15: 1, 16: 2, 1000: 125} {
+		if got := MostListWrites(nodes); got != want {
+			t.Errorf("%d nodes: %d writes at once, want %d", nodes, got, want)
+		}
+	}
+}

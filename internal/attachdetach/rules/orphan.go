@@ -93,9 +93,11 @@ func (p *plan) replace(va *storagev1.VolumeAttachment, node string) {
 		"VolumeAttachment %s is for PersistentVolume %q, which is gone, another volume by now or being deleted; "+
 			"it is replaced by one for %q",
 		va.Name, ptr.Deref(va.Spec.Source.PersistentVolumeName, ""), p.wantedVolume(node))
-	if p.mayBeListed(node) {
+	switch {
+	case p.Unlisting[node]: // the answer to that write enqueues the volume
+	case p.mayBeListed(node):
 		p.act(verdict.AttachmentOrphaned, message, Unlist{Node: node, Attachment: va})
-	} else {
+	default:
 		p.act(verdict.AttachmentOrphaned, message, Delete{Attachment: va})
 	}
 	p.wait(verdict.AttachUnderWay, time.Time{}, fmt.Sprintf(

@@ -82,6 +82,8 @@ type Snapshot struct {
 	Confirmed map[types.UID]bool
 	// Listing has the nodes whose list gets the volume with a write of this process that is not answered.
 	Listing map[string]bool
+	// Unlisting has the nodes whose list loses the volume with a write of this process that is not answered.
+	Unlisting map[string]bool
 	// Unwanted says since when the volume is attached to a node that does not want it; absent for
 	// one that was just noticed.
 	Unwanted map[string]time.Time

@@ -78,8 +78,11 @@ func comparePods(a, b *corev1.Pod) int {
 	)
 }
 
-// isListed and isInUse read a node's status.
-func (s Snapshot) isListed(node string) bool {
+// isListed reports whether the node lists the volume, and no write that removes it is to come.
+func (s Snapshot) isListed(node string) bool { return !s.Unlisting[node] && s.wasListed(node) }
+
+// wasListed and isInUse read a node's status.
+func (s Snapshot) wasListed(node string) bool {
 	n := s.Nodes[node]
 	return n != nil &&
 		slices.ContainsFunc(
@@ -88,7 +91,9 @@ func (s Snapshot) isListed(node string) bool {
 }
 
 // mayBeListed reports whether the node lists the volume, or will as soon as a write that has begun arrives.
-func (s Snapshot) mayBeListed(node string) bool { return s.Listing[node] || s.isListed(node) }
+func (s Snapshot) mayBeListed(node string) bool {
+	return s.Listing[node] || s.Unlisting[node] || s.wasListed(node)
+}
 
 func isInUse(node *corev1.Node, volume corev1.UniqueVolumeName) bool {
 	return node != nil && slices.Contains(node.Status.VolumesInUse, volume)
@@ -118,9 +123,11 @@ func (p *plan) unwanted() (all []string) {
 			all = append(all, node)
 		}
 	}
-	for node := range p.Listing {
-		if is(node) {
-			all = append(all, node)
+	for _, changes := range []map[string]bool{p.Listing, p.Unlisting} {
+		for node := range changes {
+			if is(node) {
+				all = append(all, node)
+			}
 		}
 	}
 	slices.Sort(all)
