@@ -106,8 +106,13 @@ func TestResumesAfterRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Pause = sourceAt(url).Pause
-	if err := fill(t, s, folder); err != nil {
+	var said []pod.Progress
+	err := Write(t.Context(), s, pod.Target{Path: folder}, func(p pod.Progress) { said = append(said, p) })
+	if err != nil {
 		t.Fatal(err)
+	}
+	if want := (pod.Progress{Done: 300, Total: 1000, Again: 300}); said[0] != want {
+		t.Errorf("the second pod says %+v first, want %+v", said[0], want)
 	}
 	mustHave(t, filepath.Join(folder, "f"), content)
 	if got := o.ranges(); got[1] != "bytes=300-" {
@@ -132,12 +137,15 @@ func TestErrors(t *testing.T) {
 		limit   int64
 		want    string
 	}{
-		"not found":        {status(404), nil, 0, "check that the URL is right"},
-		"forbidden":        {status(403), nil, 0, "spec.headersSecret"},
-		"a teapot":         {status(418), nil, 0, "418"},
-		"unavailable":      {status(503), nil, 0, "6 attempts in a row"},
-		"a wrong checksum": {&origin{content: content}, func(s *Source) { s.SHA256 = sumOf(nil) }, 0, "spec.sha256 is " + sumOf(nil) + ", and the file has " + sumOf(content)},
-		"too large":        {&origin{content: content}, nil, 99, "the file has 100 bytes or more, and the volume 99"},
+		"not found":   {status(404), nil, 0, "check that the URL is right"},
+		"forbidden":   {status(403), nil, 0, "spec.headersSecret"},
+		"a teapot":    {status(418), nil, 0, "418"},
+		"unavailable": {status(503), nil, 0, "6 attempts in a row"},
+		"a wrong checksum": {
+			&origin{content: content}, func(s *Source) { s.SHA256 = sumOf(nil) }, 0,
+			"spec.sha256 is " + sumOf(nil) + ", and the file has " + sumOf(content),
+		},
+		"too large": {&origin{content: content}, nil, 99, "the file has 100 bytes or more, and the volume 99"},
 		"a redirect loop": {http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/again", http.StatusFound)
 		}), nil, 0, "more than 5 redirects"},
@@ -154,7 +162,8 @@ func TestErrors(t *testing.T) {
 				tc.change(&s)
 			}
 			err := Write(t.Context(), s, pod.Target{Path: t.TempDir(), Size: tc.limit}, func(pod.Progress) {})
-			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "spec.url \"http://127.0.0.1") {
+			if err == nil || !strings.Contains(err.Error(), tc.want) ||
+				!strings.Contains(err.Error(), "spec.url \"http://127.0.0.1") {
 				t.Errorf("%v, want %q", err, tc.want)
 			}
 			if err != nil && strings.Contains(err.Error(), "hidden") {
@@ -190,7 +199,8 @@ func TestDevice(t *testing.T) {
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%d bytes: %v", size, err)
 		}
-		if got, err := os.ReadFile(device); err != nil || want == "" && string(got[:1000]) != string(content) || len(got) != size {
+		if got, err := os.ReadFile(device); err != nil || want == "" && string(got[:1000]) != string(content) ||
+			len(got) != size {
 			t.Errorf("%d bytes: the device has other content, %v", size, err)
 		}
 	}
@@ -214,7 +224,8 @@ func TestSecretHeaders(t *testing.T) {
 	s.SecretDir = secretFor(t, own, map[string]string{"header.X-Token": "hidden\n"})
 	s.Namespace = "elsewhere"
 	err := fill(t, s, t.TempDir())
-	if err == nil || !strings.Contains(err.Error(), `does not have the namespace "elsewhere"`) || strings.Contains(err.Error(), "hidden") {
+	if err == nil || !strings.Contains(err.Error(), `does not have the namespace "elsewhere"`) ||
+		strings.Contains(err.Error(), "hidden") {
 		t.Error(err)
 	}
 	s.Namespace = "shop"
