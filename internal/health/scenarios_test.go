@@ -74,7 +74,10 @@ func TestScenarios(t *testing.T) {
 		{"HM-42: a problem, from the second list on", true, gateOn, ".xxx", false, abnormal, "Inaccessible/Gone", 1, 4, 0},
 		{"HM-14: a problem that ends", true, gateOn, ".xx.", false, abnormal + ", " + recovered, "", 2, 4, 1},
 		{"HM-14: an end that lasts makes no second event", true, gateOn, ".x......", false, abnormal + ", " + recovered, "", 2, 8, 1},
-		{"HM-H2: a problem that lasts has its event again after half an hour", true, gateOn, "xxxxxxxxxx", false, abnormal + ", " + abnormal, "Inaccessible/Gone", 1, 10, 0},
+		{
+			"HM-H2: a problem that lasts has its event again after half an hour", true, gateOn, "xxxxxxxxxx", false,
+			abnormal + ", " + abnormal, "Inaccessible/Gone", 1, 10, 0,
+		},
 		{"HM-44: another problem replaces the first", true, gateOn, "xxl", false, abnormal + ", " + abnormal, "DataLoss/BadBlocks", 2, 3, 0},
 		{"HM-33: two conditions of one status", true, gateOn, "dbb", false, abnormal + ", " + abnormal, "Degraded/PathLost Degraded/Slow", 2, 3, 0},
 		{"HM-15: a list that fails changes nothing", true, gateOn, "xeex", false, abnormal, "Inaccessible/Gone", 1, 4, 0},
@@ -93,9 +96,18 @@ func TestScenarios(t *testing.T) {
 		{"HM-15: a call that fails is no verdict, and has no retry of its own", false, gateOn, "xeeex", false, abnormal, "Inaccessible/Gone", 1, 0, 5},
 		{"HM-15: a driver that is down from the start", false, gateOn, "eeeee", true, "", "Inaccessible/Gone", 0, 0, 5},
 		{"HM-43: a condition of the process before that has ended", false, gateOn, ".....", true, recovered, "", 1, 0, 5},
-		{"HM-H2: flapping", false, gateOn, ".x.x.x.x.x.x.x.x", false, strings.Join([]string{abnormal, recovered, abnormal, abnormal}, ", "), "Inaccessible/Gone", 3, 0, 16},
-		{"HM-H2: flapping of a listed volume that ends", true, gateOn, ".x.x.x.......", false, strings.Join([]string{abnormal, recovered, abnormal, recovered, abnormal, recovered}, ", "), "", 6, 13, 3},
-		{"HM-H2: flapping that ends", false, gateOn, ".x.x.x................", false, strings.Join([]string{abnormal, recovered, abnormal, abnormal, recovered}, ", "), "", 4, 0, 22},
+		{
+			"HM-H2: flapping", false, gateOn, ".x.x.x.x.x.x.x.x", false,
+			strings.Join([]string{abnormal, recovered, abnormal, abnormal}, ", "), "Inaccessible/Gone", 3, 0, 16,
+		},
+		{
+			"HM-H2: flapping of a listed volume that ends", true, gateOn, ".x.x.x.......", false,
+			strings.Join([]string{abnormal, recovered, abnormal, recovered, abnormal, recovered}, ", "), "", 6, 13, 3,
+		},
+		{
+			"HM-H2: flapping that ends", false, gateOn, ".x.x.x................", false,
+			strings.Join([]string{abnormal, recovered, abnormal, abnormal, recovered}, ", "), "", 4, 0, 22,
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			step := time.Minute
@@ -126,7 +138,8 @@ func TestScenarios(t *testing.T) {
 			if end != tc.end || r.writes != tc.writes {
 				t.Errorf("the claim has %q after %d writes, want %q after %d", end, r.writes, tc.end, tc.writes)
 			}
-			if want := map[string]int{methodList: tc.list, methodGet: tc.get}; r.driver.calls[methodList] != tc.list || r.driver.calls[methodGet] != tc.get {
+			if want := map[string]int{methodList: tc.list, methodGet: tc.get}; r.driver.calls[methodList] != tc.list ||
+				r.driver.calls[methodGet] != tc.get {
 				t.Errorf("calls %v, want %v", r.driver.calls, want)
 			}
 			if (tc.server == gateOff || tc.server == forbidden) && r.refused > 2 {
@@ -141,7 +154,9 @@ func TestTransitionTime(t *testing.T) {
 	r := newRig(t, true, gateOn, 1)
 	said := "1 error"
 	r.driver.state = func(string, time.Time) ([]*csi.VolumeHealth_VolumeHealthEntry, error) {
-		return []*csi.VolumeHealth_VolumeHealthEntry{{Status: csi.VolumeHealthErrorType_DEGRADED, Reason: "Errors", Message: said}}, nil
+		return []*csi.VolumeHealth_VolumeHealthEntry{{
+			Status: csi.VolumeHealthErrorType_DEGRADED, Reason: "Errors", Message: said,
+		}}, nil
 	}
 	r.play(time.Minute)
 	began := r.health().LastTransitionTime
@@ -157,7 +172,9 @@ func TestListBeginsAgain(t *testing.T) {
 	for aborts, complete := range map[int]bool{1: true, 2: false} {
 		r := newRig(t, true, gateOn, 700)
 		r.driver.abort = aborts
-		r.driver.state = func(string, time.Time) ([]*csi.VolumeHealth_VolumeHealthEntry, error) { return letters['d'], nil }
+		r.driver.state = func(string, time.Time) ([]*csi.VolumeHealth_VolumeHealthEntry, error) {
+			return letters['d'], nil
+		}
 		r.listOnce(t.Context())
 		if got := !r.memory.list.at.IsZero(); got != complete || complete && len(r.memory.list.reports) != 700 {
 			t.Errorf("%d aborted pages: complete %t, %d reports", aborts, got, len(r.memory.list.reports))
@@ -179,7 +196,9 @@ func TestListBounds(t *testing.T) {
 			r := newRig(t, true, gateOn, 1)
 			r.driver.state, r.driver.next = plays("d", time.Minute), tc.next
 			var logged []string
-			ctx := logr.NewContext(t.Context(), funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{}))
+			ctx := logr.NewContext(t.Context(), funcr.New(
+				func(_, args string) { logged = append(logged, args) }, funcr.Options{},
+			))
 			r.listOnce(ctx)
 			r.listOnce(ctx)
 			if !r.memory.list.at.IsZero() || len(logged) != 1 || !strings.Contains(logged[0], wholeList) {
@@ -197,7 +216,9 @@ func TestListBounds(t *testing.T) {
 	}
 	t.Run("HM-42: too many volumes", func(t *testing.T) {
 		r := newRig(t, true, gateOn, 1)
-		r.driver.state = func(string, time.Time) ([]*csi.VolumeHealth_VolumeHealthEntry, error) { return letters['d'], nil }
+		r.driver.state = func(string, time.Time) ([]*csi.VolumeHealth_VolumeHealthEntry, error) {
+			return letters['d'], nil
+		}
 		for i := range mostListed {
 			r.driver.handles = append(r.driver.handles, "other-"+strconv.Itoa(i))
 		}
@@ -341,7 +362,8 @@ func TestMeasures(t *testing.T) {
 	}
 	r.play(4 * time.Minute)
 	state = r.state()
-	if got := fmt.Sprint(state.Volumes, state.Claims); got != "map[{fast Degraded}:1 {fast Healthy}:2] [{ns c0 Degraded}]" {
+	got := fmt.Sprint(state.Volumes, state.Claims)
+	if got != "map[{fast Degraded}:1 {fast Healthy}:2] [{ns c0 Degraded}]" {
 		t.Errorf("with a problem: %s", got)
 	}
 	r.play(6 * time.Minute)

@@ -33,7 +33,8 @@ func TestTokensAreNotLogged(t *testing.T) {
 	var lines []string
 	log := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{Verbosity: 10})
 	answer, err := reviewer.Token(logr.NewContext(t.Context(), log), "hidden-token", "cbt")
-	if err != nil || !answer.Authenticated || reviewed.Spec.Token != "hidden-token" || reviewed.Spec.Audiences[0] != "cbt" {
+	if err != nil || !answer.Authenticated || reviewed.Spec.Token != "hidden-token" ||
+		reviewed.Spec.Audiences[0] != "cbt" {
 		t.Errorf("%+v of %+v, %v", answer, reviewed.Spec, err)
 	}
 	if text := strings.Join(lines, "\n"); strings.Contains(text, "hidden") {

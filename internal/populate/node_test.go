@@ -29,7 +29,8 @@ func TestNodeIsGivenBack(t *testing.T) {
 		t.Error(err)
 	}
 	w.must(w.api.Get(t.Context(), client.ObjectKeyFromObject(w.claim), w.claim))
-	if got := w.claim.Annotations["volume.kubernetes.io/selected-node"]; got != "n2" || w.claim.Status.Phase != corev1.ClaimBound {
+	if got := w.claim.Annotations["volume.kubernetes.io/selected-node"]; got != "n2" ||
+		w.claim.Status.Phase != corev1.ClaimBound {
 		t.Errorf("the claim is %s on node %q", w.claim.Status.Phase, got)
 	}
 	if !slices.Contains(w.events, "PopulatorNodeReturned") {
@@ -55,7 +56,9 @@ purser_populated_bytes_total 120
 # TYPE volume_populator_operations_in_flight gauge
 volume_populator_operations_in_flight 0
 `
-	if err := testutil.GatherAndCompare(w.metrics, strings.NewReader(want), "purser_populated_bytes_total", "volume_populator_operations_in_flight"); err != nil {
+	if err := testutil.GatherAndCompare(
+		w.metrics, strings.NewReader(want), "purser_populated_bytes_total", "volume_populator_operations_in_flight",
+	); err != nil {
 		t.Error(err)
 	}
 	if got, err := testutil.GatherAndCount(w.metrics, "volume_populator_operation_seconds"); err != nil || got != 2 {

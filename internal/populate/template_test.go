@@ -16,7 +16,8 @@ func TestPodArguments(t *testing.T) {
 	s := populate.Snapshot{Settings: c.Rules, UID: "u1", Claim: &corev1.PersistentVolumeClaim{}}
 	args := []string{"--url=https://h/$(HOME)?a=$b"}
 	pod := c.newPod(s, Request{Args: args, Secret: "s", SecretPath: "/s"}, 0)
-	if got := pod.Spec.Containers[0].Args; !slices.Equal(got, []string{"--url=https://h/$$(HOME)?a=$$b"}) || args[0] == got[0] {
+	if got := pod.Spec.Containers[0].Args; !slices.Equal(got, []string{"--url=https://h/$$(HOME)?a=$$b"}) ||
+		args[0] == got[0] {
 		t.Errorf("the arguments are %q", got)
 	}
 	at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Secret != nil })
@@ -27,7 +28,9 @@ func TestPodArguments(t *testing.T) {
 
 // A claim whose class is in the annotation of old claims waits for that class.
 func TestClassIndex(t *testing.T) {
-	c := &Controller{Config{Rules: populate.Settings{Namespace: "work", Prefix: "p.example.com", Kind: kindOfTest.GroupKind()}}}
+	c := &Controller{Config{Rules: populate.Settings{
+		Namespace: "work", Prefix: "p.example.com", Kind: kindOfTest.GroupKind(),
+	}}}
 	claim := newWorld(t).claim
 	claim.Spec.StorageClassName = nil
 	claim.Annotations = map[string]string{names.AnnBetaStorageClass: "old"}

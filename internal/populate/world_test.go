@@ -54,8 +54,13 @@ func newWorld(t *testing.T) *world {
 	w.claim.Spec.StorageClassName = new("fast")
 	w.claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 	w.claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
-	w.claim.Spec.DataSourceRef = &corev1.TypedObjectReference{APIGroup: &kindOfTest.Group, Kind: kindOfTest.Kind, Name: "s"}
-	w.must(w.api.Create(t.Context(), &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "csi.example.com"}))
+	w.claim.Spec.DataSourceRef = &corev1.TypedObjectReference{
+		APIGroup: &kindOfTest.Group, Kind: kindOfTest.Kind, Name: "s",
+	}
+	w.must(w.api.Create(
+		t.Context(),
+		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "csi.example.com"},
+	))
 	w.must(w.api.Create(t.Context(), w.claim))
 	return w
 }
@@ -74,11 +79,13 @@ func (w *world) Event(_ runtime.Object, _, reason, _ string) { w.events = append
 func (w *world) start() *reconcile.Loop[Key, populate.Snapshot, populate.Action] {
 	cfg := Config{
 		Settings: reconcile.Settings{
-			Workers: 1, Backoff: reconcile.Backoff{First: time.Second, Most: time.Second}, Clock: w.clock, Events: w, SayAfter: time.Hour * 24,
-			Decided: telemetry.NewCounter(prometheus.NewRegistry(), telemetry.MetricDecisions),
+			Workers: 1, Backoff: reconcile.Backoff{First: time.Second, Most: time.Second}, Clock: w.clock, Events: w,
+			SayAfter: time.Hour * 24,
+			Decided:  telemetry.NewCounter(prometheus.NewRegistry(), telemetry.MetricDecisions),
 		},
 		Rules: populate.Settings{
-			Namespace: "work", Prefix: "p.example.com", Kind: kindOfTest.GroupKind(), RetryFirst: time.Second, RetryMost: time.Minute,
+			Namespace: "work", Prefix: "p.example.com", Kind: kindOfTest.GroupKind(), RetryFirst: time.Second,
+			RetryMost: time.Minute,
 		},
 		Populator: Populator{
 			Source: kindOfTest,
@@ -195,7 +202,9 @@ func (w *world) others() {
 	var claims corev1.PersistentVolumeClaimList
 	var volumes corev1.PersistentVolumeList
 	var pods corev1.PodList
-	w.must(errors.Join(w.api.List(w.Context(), &claims), w.api.List(w.Context(), &volumes), w.api.List(w.Context(), &pods)))
+	w.must(errors.Join(
+		w.api.List(w.Context(), &claims), w.api.List(w.Context(), &volumes), w.api.List(w.Context(), &pods),
+	))
 	for i := range pods.Items {
 		w.kubelet(&pods.Items[i])
 	}
@@ -221,7 +230,9 @@ func (w *world) kubelet(pod *corev1.Pod) {
 			pod.Status.Phase = corev1.PodFailed
 		}
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
-			Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.NewTime(w.clock.Now()), Message: `{"written":7}`},
+			Terminated: &corev1.ContainerStateTerminated{
+				FinishedAt: metav1.NewTime(w.clock.Now()), Message: `{"written":7}`,
+			},
 		}}}
 	default:
 		pod.Status.Phase, pod.Status.PodIP = corev1.PodRunning, "192.0.2.1"
@@ -231,7 +242,9 @@ func (w *world) kubelet(pod *corev1.Pod) {
 
 // binder binds, provisions for prime claims, marks claims as Lost and removes the protection of claims.
 func (w *world) binder(claim *corev1.PersistentVolumeClaim, volumes []corev1.PersistentVolume, pods []corev1.Pod) {
-	mine := slices.IndexFunc(volumes, func(pv corev1.PersistentVolume) bool { return pv.Spec.ClaimRef.UID == claim.UID })
+	mine := slices.IndexFunc(
+		volumes, func(pv corev1.PersistentVolume) bool { return pv.Spec.ClaimRef.UID == claim.UID },
+	)
 	switch used := slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return claim.Namespace == pod.Namespace }); {
 	case claim.DeletionTimestamp != nil:
 		if !used && slices.Contains(claim.Finalizers, names.FinalizerPVCProtection) {

@@ -56,7 +56,9 @@ func drawnChange(t *rapid.T, n int) life.Change {
 
 func textOf(changes []life.Change) (text string) {
 	for _, c := range changes {
-		text += fmt.Sprintf("%s %s %s at %s\n", c.Kind, c.Object.GetName(), c.Object.GetResourceVersion(), c.At.Format(time.TimeOnly))
+		text += fmt.Sprintf(
+			"%s %s %s at %s\n", c.Kind, c.Object.GetName(), c.Object.GetResourceVersion(), c.At.Format(time.TimeOnly),
+		)
 	}
 	return text
 }

@@ -234,7 +234,10 @@ func TestHostileFields(t *testing.T) {
 				}
 				is, should := markupOf(t, got.String()), markupOf(t, want.String())
 				if i := firstDifference(is, should); i >= 0 {
-					t.Errorf("%s with %q: element %d of %d is %q", key, hostile, i, len(should), append(is, "none")[min(i, len(is))])
+					t.Errorf(
+						"%s with %q: element %d of %d is %q", key, hostile, i, len(should),
+						append(is, "none")[min(i, len(is))],
+					)
 				}
 			}
 		}

@@ -35,7 +35,9 @@ type patient struct {
 }
 
 func newPatient(lists bool) *patient {
-	d := &patient{scriptedDriver: &scriptedDriver{name: "csi.example"}, sick: map[string][]*csi.VolumeHealth_VolumeHealthEntry{}}
+	d := &patient{
+		scriptedDriver: &scriptedDriver{name: "csi.example"}, sick: map[string][]*csi.VolumeHealth_VolumeHealthEntry{},
+	}
 	d.capabilities = []csi.ControllerServiceCapability_RPC_Type{csi.ControllerServiceCapability_RPC_GET_VOLUME_HEALTH}
 	if lists {
 		d.capabilities = append(d.capabilities, csi.ControllerServiceCapability_RPC_LIST_VOLUME_HEALTH)
@@ -153,7 +155,9 @@ func TestHealthMonitor(t *testing.T) {
 				p.begin(m, &m.Started, append(slices.Clone(quickly), "--csi-address="+d.serve(t),
 					"--list-volumes-interval=1s", "--monitor-interval=1s", "--enable-node-watcher=true"))
 			}
-			slow := &csi.VolumeHealth_VolumeHealthEntry{Status: csi.VolumeHealthErrorType_INACCESSIBLE, Reason: "NoDevice"}
+			slow := &csi.VolumeHealth_VolumeHealthEntry{
+				Status: csi.VolumeHealthErrorType_INACCESSIBLE, Reason: "NoDevice",
+			}
 			d.is("h-sick", lostImage, slow)
 			await(p, "the claim has the conditions", sick, func(c *corev1.PersistentVolumeClaim) bool {
 				h := c.Status.HealthStatus
@@ -204,8 +208,14 @@ func TestHealthMonitorWithoutStatus(t *testing.T) {
 	whole := role.DeepCopy()
 	read := []string{"get", "list", "watch"}
 	role.Rules = []rbacv1.PolicyRule{ // HM-18
-		{APIGroups: []string{""}, Resources: []string{"persistentvolumes", "persistentvolumeclaims", "nodes", "pods"}, Verbs: read},
-		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"get", "list", "watch", "create", "patch"}},
+		{
+			APIGroups: []string{""},
+			Resources: []string{"persistentvolumes", "persistentvolumeclaims", "nodes", "pods"}, Verbs: read,
+		},
+		{
+			APIGroups: []string{""}, Resources: []string{"events"},
+			Verbs: []string{"get", "list", "watch", "create", "patch"},
+		},
 	}
 	replaceRole(t, p.user, &role)
 	for i, tc := range []struct{ name, says string }{
@@ -224,7 +234,9 @@ func TestHealthMonitorWithoutStatus(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			q := p
 			q.T = t
-			q.begin(m, &m.Started, append(slices.Clone(quickly), "--csi-address="+d.serve(t), "--list-volumes-interval=1s"))
+			q.begin(m, &m.Started, append(
+				slices.Clone(quickly), "--csi-address="+d.serve(t), "--list-volumes-interval=1s",
+			))
 			rolestest.Eventually(t, "the event of the problem", func() error {
 				return q.hasEvent(claim, "VolumeConditionAbnormal", "ImageMissing")
 			})
@@ -292,6 +304,8 @@ func TestHealthOfTheDriver(t *testing.T) {
 		t.Fatal(err)
 	}
 	rolestest.Eventually(t, "the event of the lost image", func() error {
-		return p.hasEventOf("csi-pv-monitor-controller-"+info.Name, claim, "VolumeConditionAbnormal", "Inaccessible (ImageMissing)")
+		return p.hasEventOf(
+			"csi-pv-monitor-controller-"+info.Name, claim, "VolumeConditionAbnormal", "Inaccessible (ImageMissing)",
+		)
 	})
 }

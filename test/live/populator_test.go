@@ -61,7 +61,9 @@ func newPopulating(t *testing.T) populating {
 	defer manifest.Close()
 	role := populator.New()
 	role.Version, role.API, role.Log = "test", c.as(populator.Name), c.log.Logger()
-	c.begin(role, &role.Started, append(slices.Clone(quickly), "--image-name=purser", "--namespace=purser-system", "--pod-retry-start=1ms"))
+	c.begin(role, &role.Started, append(
+		slices.Clone(quickly), "--image-name=purser", "--namespace=purser-system", "--pod-retry-start=1ms",
+	))
 	if err := c.setup.Apply(t.Context(), manifest.Name(), manifest); err != nil { // the role waits for it
 		t.Fatal(err)
 	}
@@ -86,7 +88,9 @@ func (c populating) sourcedBy(name, source string) *corev1.PersistentVolumeClaim
 	claim.Spec.StorageClassName = new("deck")
 	claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
-	claim.Spec.DataSourceRef = &corev1.TypedObjectReference{APIGroup: new(httpsource.Kind.Group), Kind: httpsource.Kind.Kind, Name: source}
+	claim.Spec.DataSourceRef = &corev1.TypedObjectReference{
+		APIGroup: new(httpsource.Kind.Group), Kind: httpsource.Kind.Kind, Name: source,
+	}
 	c.create(claim)
 	return claim
 }
@@ -94,7 +98,9 @@ func (c populating) sourcedBy(name, source string) *corev1.PersistentVolumeClaim
 // pod waits for the pod of a claim that has not ended, other than one with a uid.
 func (c populating) pod(claim *corev1.PersistentVolumeClaim, not *corev1.Pod) *corev1.Pod {
 	c.Helper()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: process.SystemNamespace, Name: "populate-" + string(claim.UID)}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: process.SystemNamespace, Name: "populate-" + string(claim.UID),
+	}}
 	await(c.liveCluster, "the pod", pod, func(pod *corev1.Pod) bool { return not == nil || pod.UID != not.UID })
 	return pod
 }
@@ -154,7 +160,8 @@ func (c populating) event(claim *corev1.PersistentVolumeClaim, reason string) er
 		return err
 	}
 	for _, e := range events.Items {
-		if e.InvolvedObject.UID == claim.UID && e.Reason == reason && e.Source.Component == httpsource.Prefix+"-populator" {
+		if e.InvolvedObject.UID == claim.UID && e.Reason == reason &&
+			e.Source.Component == httpsource.Prefix+"-populator" {
 			return nil
 		}
 	}
@@ -167,7 +174,9 @@ func TestPopulator(t *testing.T) {
 	t.Parallel()
 	c := newPopulating(t)
 	claim := c.sourcedBy("data", "later")
-	rolestest.Eventually(t, "the source is missing", func() error { return c.event(claim, "PopulatorDataSourceNotFound") })
+	rolestest.Eventually(
+		t, "the source is missing", func() error { return c.event(claim, "PopulatorDataSourceNotFound") },
+	)
 	c.source("later")
 	first, folder := c.pod(claim, nil), t.TempDir()
 	if err := c.play(first, folder); err == nil {
@@ -187,10 +196,11 @@ func TestPopulator(t *testing.T) {
 		t.Errorf("the volume has %q, %v", got, err)
 	}
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1Name(claim.Spec.VolumeName)}
-	await(c.liveCluster, "the volume is bound and says where its data is from", pv, func(pv *corev1.PersistentVolume) bool {
-		return pv.Status.Phase == corev1.VolumeBound && pv.Spec.ClaimRef.UID == claim.UID &&
-			pv.Annotations[httpsource.Prefix+"/populated-from"] == "default/later"
-	})
+	await(c.liveCluster, "the volume is bound and says where its data is from", pv,
+		func(pv *corev1.PersistentVolume) bool {
+			return pv.Status.Phase == corev1.VolumeBound && pv.Spec.ClaimRef.UID == claim.UID &&
+				pv.Annotations[httpsource.Prefix+"/populated-from"] == "default/later"
+		})
 	for _, reason := range []string{"PopulatorCreated", "PopulatorFinished"} {
 		rolestest.Eventually(t, reason, func() error { return c.event(claim, reason) })
 	}

@@ -76,7 +76,9 @@ func (p metadataCluster) backUp(endpoint string) string {
 	}
 	defer conn.Close()
 	controller := csi.NewControllerClient(conn)
-	info, err := csi.NewIdentityClient(conn).GetPluginInfo(p.Context(), &csi.GetPluginInfoRequest{}, grpc.WaitForReady(true))
+	info, err := csi.NewIdentityClient(conn).GetPluginInfo(
+		p.Context(), &csi.GetPluginInfoRequest{}, grpc.WaitForReady(true),
+	)
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -93,7 +95,9 @@ func (p metadataCluster) backUp(endpoint string) string {
 	for i, name := range []string{"monday", "tuesday"} {
 		p.write(made.GetVolume().GetVolumeId(), int64(1+i)<<20, name)
 		p.write(made.GetVolume().GetVolumeId(), int64(8+i)<<20, name)
-		taken, err := controller.CreateSnapshot(p.Context(), &csi.CreateSnapshotRequest{Name: name, SourceVolumeId: made.GetVolume().GetVolumeId()})
+		taken, err := controller.CreateSnapshot(
+			p.Context(), &csi.CreateSnapshotRequest{Name: name, SourceVolumeId: made.GetVolume().GetVolumeId()},
+		)
 		if err != nil {
 			p.Fatal(err)
 		}
@@ -122,15 +126,22 @@ func (p metadataCluster) taken(name, driver, handle string, isReady bool) {
 	snapshot := &snapshotv1.VolumeSnapshot{ObjectMeta: metav1Name(name)}
 	snapshot.Namespace = "default"
 	snapshot.Spec.Source.VolumeSnapshotContentName = new("content-" + name)
-	content := &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1Name("content-" + name), Spec: snapshotv1.VolumeSnapshotContentSpec{
-		Driver: driver, DeletionPolicy: snapshotv1.VolumeSnapshotContentRetain,
-		Source:            snapshotv1.VolumeSnapshotContentSource{SnapshotHandle: &handle},
-		VolumeSnapshotRef: corev1.ObjectReference{Namespace: "default", Name: name},
-	}}
+	content := &snapshotv1.VolumeSnapshotContent{
+		ObjectMeta: metav1Name("content-" + name),
+		Spec: snapshotv1.VolumeSnapshotContentSpec{
+			Driver: driver, DeletionPolicy: snapshotv1.VolumeSnapshotContentRetain,
+			Source:            snapshotv1.VolumeSnapshotContentSource{SnapshotHandle: &handle},
+			VolumeSnapshotRef: corev1.ObjectReference{Namespace: "default", Name: name},
+		},
+	}
 	p.create(snapshot, content)
 	content.Status = &snapshotv1.VolumeSnapshotContentStatus{SnapshotHandle: &handle, ReadyToUse: new(true)}
-	snapshot.Status = &snapshotv1.VolumeSnapshotStatus{BoundVolumeSnapshotContentName: new("content-" + name), ReadyToUse: &isReady}
-	if err := errors.Join(p.user.Status().Update(p.Context(), content), p.user.Status().Update(p.Context(), snapshot)); err != nil {
+	snapshot.Status = &snapshotv1.VolumeSnapshotStatus{
+		BoundVolumeSnapshotContentName: new("content-" + name), ReadyToUse: &isReady,
+	}
+	if err := errors.Join(
+		p.user.Status().Update(p.Context(), content), p.user.Status().Update(p.Context(), snapshot),
+	); err != nil {
 		p.Fatal(err)
 	}
 }
@@ -143,9 +154,11 @@ func (p metadataCluster) serve(endpoint, driver string) {
 	chain := rolestest.WriteCertificate(p.T, certs)
 	r := snapshotmetadata.New()
 	where := make(chan net.Addr, 1)
-	r.Version, r.API, r.Log, r.Serving = "test", p.as("csi-snapshot-metadata"), p.log.Logger(), func(a net.Addr) { where <- a }
+	r.Version, r.API, r.Log = "test", p.as("csi-snapshot-metadata"), p.log.Logger()
+	r.Serving = func(a net.Addr) { where <- a }
 	p.begin(r, &r.Started, []string{
-		"--csi-address=" + endpoint, "--port=0", "--http-endpoint=127.0.0.1:0", "--tls-cert=" + filepath.Join(certs, "tls.crt"),
+		"--csi-address=" + endpoint, "--port=0", "--http-endpoint=127.0.0.1:0",
+		"--tls-cert=" + filepath.Join(certs, "tls.crt"),
 		"--tls-key=" + filepath.Join(certs, "tls.key"),
 	})
 	_, port, err := net.SplitHostPort((<-where).String())
@@ -165,15 +178,19 @@ func (p metadataCluster) client(account string, mayGet bool) backupclient.Client
 	if mayGet {
 		p.create(&rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: account},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "purser-snapshot-metadata-client"},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: account}},
+			RoleRef: rbacv1.RoleRef{
+				APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "purser-snapshot-metadata-client",
+			},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: account}},
 		})
 	}
 	return backupclient.Client{API: p.setup.Client, Namespace: "default", Account: account}
 }
 
 // ask connects as a client, and streams the blocks of a snapshot, or those that changed since base.
-func (p metadataCluster) ask(ctx context.Context, c backupclient.Client, base, snapshot string) ([]backupclient.Block, error) {
+func (p metadataCluster) ask(
+	ctx context.Context, c backupclient.Client, base, snapshot string,
+) ([]backupclient.Block, error) {
 	conn, token, err := c.Connect(ctx, "default", "monday") // of whose driver the service is
 	if err != nil {
 		return nil, err

@@ -83,8 +83,9 @@ func newBackup(t *testing.T, dir string) *backup {
 	}
 	t.Cleanup(func() { connection.Close() })
 	b := &backup{
-		T: t, dir: dir, controller: csi.NewControllerClient(connection), metadata: csi.NewSnapshotMetadataClient(connection),
-		random: rand.New(rand.NewPCG(3314, 4)),
+		T: t, dir: dir, controller: csi.NewControllerClient(connection),
+		metadata: csi.NewSnapshotMetadataClient(connection),
+		random:   rand.New(rand.NewPCG(3314, 4)),
 	}
 	made, err := b.controller.CreateVolume(t.Context(), &csi.CreateVolumeRequest{
 		Name: "vol", CapacityRange: &csi.CapacityRange{RequiredBytes: backedUp},
@@ -105,7 +106,9 @@ func (b *backup) run() {
 	restored, before := filepath.Join(b.TempDir(), "restored"), ""
 	for round := range 4 {
 		b.change()
-		taken, err := b.controller.CreateSnapshot(b.Context(), &csi.CreateSnapshotRequest{Name: fmt.Sprint("s", round), SourceVolumeId: b.volume})
+		taken, err := b.controller.CreateSnapshot(
+			b.Context(), &csi.CreateSnapshotRequest{Name: fmt.Sprint("s", round), SourceVolumeId: b.volume},
+		)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -142,7 +145,9 @@ func (b *backup) change() {
 		at, size := b.random.Int64N(backedUp-1<<20), b.random.Int64N(200<<10)+1
 		switch {
 		case i%5 == 0:
-			err = errors.Join(err, unix.Fallocate(int(file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, at, size))
+			err = errors.Join(err, unix.Fallocate(
+				int(file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, at, size,
+			))
 		case i%7 == 0:
 			_, failed := file.WriteAt(make([]byte, size), at)
 			err = errors.Join(err, failed)
@@ -167,7 +172,9 @@ func (b *backup) blocks(base, target string) (all []backupclient.Block) {
 	for {
 		var next func() ([]*csi.BlockMetadata, error)
 		if base == "" {
-			stream, err := b.metadata.GetMetadataAllocated(b.Context(), &csi.GetMetadataAllocatedRequest{SnapshotId: target, StartingOffset: from, MaxResults: 2})
+			stream, err := b.metadata.GetMetadataAllocated(
+				b.Context(), &csi.GetMetadataAllocatedRequest{SnapshotId: target, StartingOffset: from, MaxResults: 2},
+			)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -60,7 +60,9 @@ func TestManyTabs(t *testing.T) {
 	}
 	for _, claim := range []string{"newer", "newest"} {
 		server.Set(stateWith(t, claim))
-		b.until(fmt.Sprintf(`[window, ...tabs].every((tab) => tab.document.getElementById('main').textContent.includes(%q))`, claim))
+		b.until(fmt.Sprintf(
+			`[window, ...tabs].every((tab) => tab.document.getElementById('main').textContent.includes(%q))`, claim,
+		))
 	}
 	if n := most.Load(); n != 1 {
 		t.Errorf("%d connections for events at the same time", n)

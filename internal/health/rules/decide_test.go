@@ -27,8 +27,10 @@ func snapshot(stored Conditions) Snapshot {
 	s := Snapshot{
 		Driver: "csi.example", Lists: true, Period: minute,
 		Volume: &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "pv-uid"}},
-		Claim:  &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "claim", UID: "uid"}},
-		Known:  Known{Since: start},
+		Claim: &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: "claim", UID: "uid",
+		}},
+		Known: Known{Since: start},
 	}
 	s.Volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "csi.example", VolumeHandle: "h"}
 	s.Volume.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "ns", Name: "claim", UID: "uid"}
@@ -127,20 +129,44 @@ func TestDecide(t *testing.T) {
 		{"HM-42: before the first list", nil, func(*Snapshot) {}, at(5), "VolumeHealthCheckAwaited"},
 		{"HM-42: before the first list, with stored conditions", bad, func(*Snapshot) {}, at(5), "VolumeHealthCheckAwaited"},
 		{"HM-42: listed", nil, listed(Known{Since: start}, report), at(5), "take; VolumeHealthy"},
-		{"HM-42: listed, and taken", nil, listed(known(false, false, false, false, false, true), report), at(5), "store Inaccessible/Gone; tell VolumeHealthAbnormal; VolumeHealthAbnormal; wait"},
-		{"HM-44: listed, taken and stored", bad, listed(known(false, false, false, false, false, true), report), at(5), "tell VolumeHealthAbnormal; VolumeHealthAbnormal; wait"},
-		{"HM-44: other words are stored", message, listed(known(false, false, false, false, false, true), report), at(5), "store Inaccessible/Gone; tell VolumeHealthAbnormal; VolumeHealthAbnormal; wait"},
+		{
+			"HM-42: listed, and taken", nil, listed(known(false, false, false, false, false, true), report), at(5),
+			"store Inaccessible/Gone; tell VolumeHealthAbnormal; VolumeHealthAbnormal; wait",
+		},
+		{
+			"HM-44: listed, taken and stored", bad, listed(known(false, false, false, false, false, true), report),
+			at(5), "tell VolumeHealthAbnormal; VolumeHealthAbnormal; wait",
+		},
+		{
+			"HM-44: other words are stored", message, listed(known(false, false, false, false, false, true), report),
+			at(5), "store Inaccessible/Gone; tell VolumeHealthAbnormal; VolumeHealthAbnormal; wait",
+		},
 		{"HM-42: not listed, and healthy", nil, listed(Known{Since: start}, nil), at(5), "VolumeHealthy"},
 		{"HM-42: not listed any more", bad, listed(known(true), nil), at(5), "check; VolumeHealthAbnormal; wait 0s"},
 		{"HM-42: not listed, and stored by another process", bad, listed(Known{Since: start}, nil), at(5), "check; VolumeHealthCheckAwaited; wait 0s"},
 		{"HM-42: not listed, and the check failed", bad, listed(Known{Since: start, Tried: at(6)}, nil), at(6), "VolumeHealthCheckAwaited"},
 		{"HM-14: not listed, and healthy by the check", bad, listed(known(true, false), nil), at(5), "store ; tell VolumeHealthRecovered; VolumeHealthy"},
-		{"HM-43: the first check has its turn", nil, alone(Known{Since: start}), start, fmt.Sprintf("VolumeHealthCheckAwaited; wait %s", turn.Sub(start).Round(time.Second))},
+		{
+			"HM-43: the first check has its turn", nil, alone(Known{Since: start}), start,
+			fmt.Sprintf("VolumeHealthCheckAwaited; wait %s", turn.Sub(start).Round(time.Second)),
+		},
 		{"HM-43: at its turn", nil, alone(Known{Since: start}), turn, "check; VolumeHealthCheckAwaited; wait 0s"},
 		{"HM-43: the next turn is a period later", nil, alone(Known{Since: start}.After(Report{}, turn)), turn, "VolumeHealthy; wait 10m0s"},
-		{"HM-46: the gate is off", nil, func(s *Snapshot) { listed(known(true), report)(s); s.Known.Checked, s.Refused = at(5), at(4) }, at(5), "tell VolumeHealthAbnormal; VolumeHealthAbnormal; wait"},
-		{"HM-46: the gate is tried again", nil, func(s *Snapshot) { listed(known(true), report)(s); s.Known.Checked, s.Refused = at(5), at(4) }, at(34), "store Inaccessible/Gone; tell VolumeHealthAbnormal; VolumeHealthAbnormal; wait"},
-		{"HM-46: the end of a problem that was only told", nil, func(s *Snapshot) { listed(known(true, false), nil)(s); s.Known.Told, s.Refused = true, at(4) }, at(5), "tell VolumeHealthRecovered; VolumeHealthy"},
+		{
+			"HM-46: the gate is off", nil,
+			func(s *Snapshot) { listed(known(true), report)(s); s.Known.Checked, s.Refused = at(5), at(4) }, at(5),
+			"tell VolumeHealthAbnormal; VolumeHealthAbnormal; wait",
+		},
+		{
+			"HM-46: the gate is tried again", nil,
+			func(s *Snapshot) { listed(known(true), report)(s); s.Known.Checked, s.Refused = at(5), at(4) }, at(34),
+			"store Inaccessible/Gone; tell VolumeHealthAbnormal; VolumeHealthAbnormal; wait",
+		},
+		{
+			"HM-46: the end of a problem that was only told", nil,
+			func(s *Snapshot) { listed(known(true, false), nil)(s); s.Known.Told, s.Refused = true, at(4) }, at(5),
+			"tell VolumeHealthRecovered; VolumeHealthy",
+		},
 		{"HM-47: an unknown status", nil, func(s *Snapshot) {
 			listed(Known{}.After(Report{Unknown: []int32{9}}, at(5)), &Report{Unknown: []int32{9}})(s)
 		}, at(5), "tell VolumeHealthStatusUnknown; VolumeHealthy"},
@@ -180,7 +206,8 @@ func TestSecondWriter(t *testing.T) {
 	} {
 		t.Run("HM-44: "+tc.name, func(t *testing.T) {
 			s, now := snapshot(tc.stored), at(5).Add(tc.after)
-			s.Known, s.List = known(false, false, false, false, false, true), List{At: at(5), Report: &Report{Conditions: bad}}
+			s.Known = known(false, false, false, false, false, true)
+			s.List = List{At: at(5), Report: &Report{Conditions: bad}}
 			tc.change(&s.Known)
 			if got := words(Decide(s, now), now); got != tc.want {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
@@ -220,15 +247,18 @@ func TestFlapping(t *testing.T) {
 		shown   bool
 		flaps   bool
 	}{
-		"one problem":                            {[]bool{false, true}, 1, true, false},
-		"a problem that has ended":               {[]bool{false, true, false}, 2, false, false},
-		"a first answer is no change":            {[]bool{true, false, true, false}, 3, false, false},
-		"the fourth change":                      {[]bool{false, true, false, true, false}, 4, true, true},
-		"and back":                               {[]bool{false, true, false, true, false, true}, 5, true, true},
-		"healthy for less than a quarter":        {[]bool{false, true, false, true, false}, 18, true, true},
-		"healthy for a quarter":                  {[]bool{false, true, false, true, false}, 19, false, true},
-		"healthy for an hour":                    {[]bool{false, true, false, true, false}, 62, false, false},
-		"bad for an hour, then healthy":          {append([]bool{false, true, false, true}, append(slices.Repeat([]bool{true}, 60), false)...), 64, false, false},
+		"one problem":                     {[]bool{false, true}, 1, true, false},
+		"a problem that has ended":        {[]bool{false, true, false}, 2, false, false},
+		"a first answer is no change":     {[]bool{true, false, true, false}, 3, false, false},
+		"the fourth change":               {[]bool{false, true, false, true, false}, 4, true, true},
+		"and back":                        {[]bool{false, true, false, true, false, true}, 5, true, true},
+		"healthy for less than a quarter": {[]bool{false, true, false, true, false}, 18, true, true},
+		"healthy for a quarter":           {[]bool{false, true, false, true, false}, 19, false, true},
+		"healthy for an hour":             {[]bool{false, true, false, true, false}, 62, false, false},
+		"bad for an hour, then healthy": {
+			append([]bool{false, true, false, true}, append(slices.Repeat([]bool{true}, 60), false)...), 64, false,
+			false,
+		},
 		"healthy answers in between do not rest": {[]bool{false, true, false, true, false, false, false}, 18, true, true},
 	} {
 		t.Run("HM-H2: "+name, func(t *testing.T) {
@@ -252,7 +282,8 @@ func TestFlappingIsToldOnce(t *testing.T) {
 	flapping, _ := Decide(s, at(4)).(verdict.Do[Action])
 	s.Known = s.Known.After(Report{Conditions: bad}, at(5))
 	again, _ := Decide(s, at(5)).(verdict.Do[Action])
-	if len(again.Actions) != 1 || len(flapping.Actions) != 1 || again.Actions[0].(Tell).State != flapping.Actions[0].(Tell).State {
+	if len(again.Actions) != 1 || len(flapping.Actions) != 1 ||
+		again.Actions[0].(Tell).State != flapping.Actions[0].(Tell).State {
 		t.Errorf("with a problem: %s", words(again, at(5)))
 	}
 	s.Known = s.Known.After(Report{}, at(6))
@@ -266,7 +297,10 @@ func TestEventIsAboutTheSet(t *testing.T) {
 	states := map[string]bool{}
 	for _, words := range []string{"1 error", "2 errors"} {
 		s := snapshot(nil)
-		s.Known = Known{}.After(Report{Conditions: Conditions{{Status: corev1.VolumeHealthDegraded, Reason: "Errors", Message: words}}}, start)
+		s.Known = Known{}.After(
+			Report{Conditions: Conditions{{Status: corev1.VolumeHealthDegraded, Reason: "Errors", Message: words}}},
+			start,
+		)
 		for _, a := range tells(s, start) {
 			states[a.(Tell).State] = true
 		}

@@ -34,8 +34,10 @@ func TestReportOf(t *testing.T) {
 	}{
 		"HM-25: an empty answer is no problem": {},
 		"HM-24: the three statuses": {
-			entries: []*csi.VolumeHealth_VolumeHealthEntry{entry(inaccessible, "A", ""), entry(dataLoss, "B", ""), entry(degraded, "C", "")},
-			want:    "DataLoss/B Degraded/C Inaccessible/A",
+			entries: []*csi.VolumeHealth_VolumeHealthEntry{
+				entry(inaccessible, "A", ""), entry(dataLoss, "B", ""), entry(degraded, "C", ""),
+			},
+			want: "DataLoss/B Degraded/C Inaccessible/A",
 		},
 		"HM-44: sorted by status and reason": {
 			entries: []*csi.VolumeHealth_VolumeHealthEntry{entry(degraded, "B", ""), entry(degraded, "A", "")},
@@ -46,12 +48,16 @@ func TestReportOf(t *testing.T) {
 			want:    "Degraded/A",
 		},
 		"HM-47: an unknown status is not stored": {
-			entries: []*csi.VolumeHealth_VolumeHealthEntry{entry(9, "A", ""), entry(0, "A", ""), entry(9, "B", ""), entry(degraded, "A", "")},
-			want:    "Degraded/A", unknown: []int32{0, 9},
+			entries: []*csi.VolumeHealth_VolumeHealthEntry{
+				entry(9, "A", ""), entry(0, "A", ""), entry(9, "B", ""), entry(degraded, "A", ""),
+			},
+			want: "Degraded/A", unknown: []int32{0, 9},
 		},
 		"HM-30: a reason that the API server refuses": {
-			entries: []*csi.VolumeHealth_VolumeHealthEntry{entry(degraded, " 3-disk failure!:", ""), entry(inaccessible, "", ""), entry(dataLoss, "__", "")},
-			want:    "DataLoss/Unspecified Degraded/diskfailure Inaccessible/Unspecified",
+			entries: []*csi.VolumeHealth_VolumeHealthEntry{
+				entry(degraded, " 3-disk failure!:", ""), entry(inaccessible, "", ""), entry(dataLoss, "__", ""),
+			},
+			want: "DataLoss/Unspecified Degraded/diskfailure Inaccessible/Unspecified",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

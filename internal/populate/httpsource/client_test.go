@@ -25,7 +25,9 @@ func secretOf(t *testing.T, keys map[string]string) (*secret, error) {
 // An entry of hosts is for https and one port. Only one that says so is for clear text.
 func TestHosts(t *testing.T) {
 	s, err := secretOf(t, map[string]string{
-		"namespaces": "shop", "hosts": "a.example, b.example:8443 http://c.example\nhttp://d.example:8080,[2001:db8::1]", "header.X-Token": "t",
+		"namespaces":     "shop",
+		"hosts":          "a.example, b.example:8443 http://c.example\nhttp://d.example:8080,[2001:db8::1]",
+		"header.X-Token": "t",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +37,8 @@ func TestHosts(t *testing.T) {
 		"https://a.example:8443/f": false, "http://a.example/f": false, "http://a.example:443/f": false,
 		"https://x.a.example/f":    false,
 		"https://b.example:8443/f": true, "https://b.example/f": false, "http://b.example:8443/f": false,
-		"http://c.example/f": true, "http://c.example:80/f": true, "https://c.example/f": false, "http://c.example:8080/f": false,
+		"http://c.example/f": true, "http://c.example:80/f": true, "https://c.example/f": false,
+		"http://c.example:8080/f": false,
 		"http://d.example:8080/f": true, "http://d.example/f": false,
 		"https://[2001:db8::1]/f": true, "https://[2001:db8::2]/f": false,
 	} {
@@ -58,7 +61,8 @@ func TestSecretProblems(t *testing.T) {
 		"another scheme": {map[string]string{"namespaces": "shop", "hosts": "oci://hidden"}, "none of HOST, HOST:PORT"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := secretOf(t, tc.keys); err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "hidden") {
+			if _, err := secretOf(t, tc.keys); err == nil || !strings.Contains(err.Error(), tc.want) ||
+				strings.Contains(err.Error(), "hidden") {
 				t.Errorf("%v, want %q", err, tc.want)
 			}
 		})

@@ -32,7 +32,9 @@ func (l *requestLog) list() []string {
 
 // A registry that the Secret does not name is given no token for its headers, whatever realm it names.
 func TestRegistryOfAUser(t *testing.T) {
-	for name, path := range map[string]string{"the realm is allowed": "", "the realm leads to an allowed host": "/redirect"} {
+	for name, path := range map[string]string{
+		"the realm is allowed": "", "the realm leads to an allowed host": "/redirect",
+	} {
 		t.Run(name, func(t *testing.T) {
 			var tokens, registry requestLog
 			allowed := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -60,7 +62,8 @@ func TestRegistryOfAUser(t *testing.T) {
 			if err := fill(t, s, t.TempDir()); err == nil {
 				t.Error("no error")
 			}
-			if got := tokens.list(); len(got) == 0 || slices.Contains(got, "Basic b") || slices.Contains(registry.list(), "Basic b") {
+			if got := tokens.list(); len(got) == 0 || slices.Contains(got, "Basic b") ||
+				slices.Contains(registry.list(), "Basic b") {
 				t.Errorf("the host of tokens received %q, the registry %q", got, registry.list())
 			}
 		})

@@ -59,7 +59,9 @@ func TestUnpack(t *testing.T) {
 	}
 	mustHave(t, filepath.Join(folder, "hard"), []byte("content of c/d"))
 	mustHave(t, filepath.Join(folder, "link"), []byte("content of ./a/b"))
-	for name, want := range map[string]string{"a": "dr-xr-xr-x", "a/b": "-rw-r-----", "c": "drwxr-xr-x", "lost+found": "drwx------"} {
+	for name, want := range map[string]string{
+		"a": "dr-xr-xr-x", "a/b": "-rw-r-----", "c": "drwxr-xr-x", "lost+found": "drwx------",
+	} {
 		if info, err := os.Lstat(filepath.Join(folder, name)); err != nil || info.Mode().String() != want {
 			t.Errorf("%s: %v, %v, want %s", name, info, err, want)
 		}
@@ -110,7 +112,8 @@ func TestPadding(t *testing.T) {
 		s := sourceAt(serveTest(t, &origin{content: append(make([]byte, 1024), zeros[:size]...)}))
 		s.Format = "tar"
 		err := fill(t, s, t.TempDir())
-		if _, isPermanent := errors.AsType[permanentError](err); isPermanent != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+		if _, isPermanent := errors.AsType[permanentError](err); isPermanent != (want != "") ||
+			err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%d bytes: %v", size, err)
 		}
 	}
@@ -126,7 +129,9 @@ func registry(layer []byte, manifest string) http.HandlerFunc {
 			}
 			fmt.Fprint(w, `{"token":"t"}`)
 		case !isAllowed:
-			w.Header().Set("Www-Authenticate", fmt.Sprintf(`Bearer realm="https://%s/token",service="s",scope="repository:a/b:pull"`, r.Host))
+			w.Header().Set("Www-Authenticate", fmt.Sprintf(
+				`Bearer realm="https://%s/token",service="s",scope="repository:a/b:pull"`, r.Host,
+			))
 			w.WriteHeader(http.StatusUnauthorized)
 		case r.URL.Path == "/v2/a/b/manifests/v1", strings.HasPrefix(r.URL.Path, "/v2/a/b/manifests/sha256:"):
 			fmt.Fprint(w, manifest)

@@ -16,13 +16,15 @@ func TestRun(t *testing.T) {
 	var at net.Addr
 	cfg := Config{ProgressAddress: "127.0.0.1:0", TerminationLog: log, Listened: func(a net.Addr) { at = a }}
 	fails := errors.New(strings.Repeat("x", 5000))
-	err := Run(t.Context(), cfg, "s", func(ctx context.Context, source string, _ Target, progress func(Progress)) error {
-		progress(Progress{Done: 3, Total: 7, Again: 2})
-		if got, is := ReadProgress(ctx, at.String()); !is || got != (Progress{Done: 3, Total: 7, Again: 2}) || source != "s" {
-			t.Errorf("%+v, %t, of %s", got, is, source)
-		}
-		return fails
-	})
+	err := Run(t.Context(), cfg, "s",
+		func(ctx context.Context, source string, _ Target, progress func(Progress)) error {
+			progress(Progress{Done: 3, Total: 7, Again: 2})
+			if got, is := ReadProgress(ctx, at.String()); !is || got != (Progress{Done: 3, Total: 7, Again: 2}) ||
+				source != "s" {
+				t.Errorf("%+v, %t, of %s", got, is, source)
+			}
+			return fails
+		})
 	raw, unread := os.ReadFile(log)
 	said := ReadTermination(string(raw))
 	if !errors.Is(err, fails) || unread != nil || said.Written != 3 || len(said.Problem) != longestProblem {

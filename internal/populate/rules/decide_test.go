@@ -123,7 +123,11 @@ func TestDecide(t *testing.T) {
 		{"VP-8 the volume is not in the cache", then(provisioned, func(s *Snapshot) { s.Volume = nil }), "PopulatorVolumeAwaited"},
 		{"VP-8 not bound yet", then(provisioned, func(s *Snapshot) { s.Prime.Status.Phase = corev1.ClaimPending }), "PopulatorVolumeAwaited"},
 		{"VP-H5 the node is the one that was copied", then(primed, func(s *Snapshot) { selected(s, "n1"); copiedTo(s, "n1", "n1") }), "PopulatorVolumeAwaited"},
-		{"VP-H5 the provisioner gave the node back", then(primed, func(s *Snapshot) { selected(s, "n1"); copiedTo(s, "", "n1") }), "PopulatorNodeReturned ReturnNode"},
+		{
+			"VP-H5 the provisioner gave the node back",
+			then(primed, func(s *Snapshot) { selected(s, "n1"); copiedTo(s, "", "n1") }),
+			"PopulatorNodeReturned ReturnNode",
+		},
 		{"VP-H5 no node is selected since", then(primed, func(s *Snapshot) { copiedTo(s, "", "n1") }), "PopulatorVolumeAwaited"},
 		{"VP-H5 another node is selected", then(primed, func(s *Snapshot) { selected(s, "n2"); copiedTo(s, "", "n1") }), "PopulatorNodeCopied CopyNode"},
 		{"VP-9 the pod", provisioned, "PopulatorCreated CreatePod"},
@@ -134,40 +138,109 @@ func TestDecide(t *testing.T) {
 		{"VP-9 half of it", then(podded(corev1.PodRunning), func(s *Snapshot) { s.Progress = &Progress{Done: 60, Total: 100} }), "PopulatorProgress"},
 		{"VP-9 less than a step", then(podded(corev1.PodRunning), func(s *Snapshot) { s.Progress = &Progress{Done: 20, Total: 100} }), "PopulatorRunning"},
 		{"VP-9 of an unknown size", then(podded(corev1.PodRunning), func(s *Snapshot) { s.Progress = &Progress{Done: 20} }), "PopulatorRunning"},
-		{"VP-9 what is written is read again", then(podded(corev1.PodRunning), func(s *Snapshot) { s.Progress = &Progress{Done: 20, Again: 1} }), "PopulatorProgress"},
+		{
+			"VP-9 what is written is read again",
+			then(podded(corev1.PodRunning), func(s *Snapshot) { s.Progress = &Progress{Done: 20, Again: 1} }),
+			"PopulatorProgress",
+		},
 		{"VP-H2 the failed pod is counted", podded(corev1.PodFailed), "PopulatorFailed CountFailure"},
-		{"VP-H2 the next attempt is due, and the pod is not counted", then(podded(corev1.PodFailed), func(s *Snapshot) { failedFor(s, time.Hour) }), "PopulatorFailed CountFailure"},
-		{"VP-H2 the failed pod is kept", then(podded(corev1.PodFailed), func(s *Snapshot) { counted(s, "1", ""); failedFor(s, 9*time.Second) }), "PopulatorRetryAwaited"},
-		{"VP-H2 the next attempt is due", then(podded(corev1.PodFailed), func(s *Snapshot) { counted(s, "1", ""); failedFor(s, 10*time.Second) }), "PopulatorRetried DeletePod"},
-		{"VP-H2 the third attempt waits longer", then(podded(corev1.PodFailed), func(s *Snapshot) { counted(s, "3", "2"); failedFor(s, 39*time.Second) }), "PopulatorRetryAwaited"},
-		{"VP-H2 the third attempt is due", then(podded(corev1.PodFailed), func(s *Snapshot) { counted(s, "3", "2"); failedFor(s, 40*time.Second) }), "PopulatorRetried DeletePod"},
+		{
+			"VP-H2 the next attempt is due, and the pod is not counted",
+			then(podded(corev1.PodFailed), func(s *Snapshot) { failedFor(s, time.Hour) }),
+			"PopulatorFailed CountFailure",
+		},
+		{
+			"VP-H2 the failed pod is kept",
+			then(podded(corev1.PodFailed), func(s *Snapshot) { counted(s, "1", ""); failedFor(s, 9*time.Second) }),
+			"PopulatorRetryAwaited",
+		},
+		{
+			"VP-H2 the next attempt is due",
+			then(podded(corev1.PodFailed), func(s *Snapshot) { counted(s, "1", ""); failedFor(s, 10*time.Second) }),
+			"PopulatorRetried DeletePod",
+		},
+		{
+			"VP-H2 the third attempt waits longer",
+			then(podded(corev1.PodFailed), func(s *Snapshot) { counted(s, "3", "2"); failedFor(s, 39*time.Second) }),
+			"PopulatorRetryAwaited",
+		},
+		{
+			"VP-H2 the third attempt is due",
+			then(podded(corev1.PodFailed), func(s *Snapshot) { counted(s, "3", "2"); failedFor(s, 40*time.Second) }),
+			"PopulatorRetried DeletePod",
+		},
 		{"VP-H2 the pod is being deleted", then(podded(corev1.PodFailed), func(s *Snapshot) { deleted(s.Pod) }), "PopulatorPodEnding"},
 		{"VP-11 the claim is read live", podded(corev1.PodSucceeded), "read live claim/shop/data"},
 		{"VP-11 the volume is given", then(podded(corev1.PodSucceeded), live), "PopulatorRebound Rebind"},
-		{"VP-11 the claim has a volume since", then(podded(corev1.PodSucceeded), func(s *Snapshot) { live(s); s.LiveClaim.Spec.VolumeName = "x" }), "PopulatorClaimChanged"},
-		{"VP-11 the claim is being deleted since", then(podded(corev1.PodSucceeded), func(s *Snapshot) { live(s); deleted(s.LiveClaim) }), "PopulatorClaimChanged"},
-		{"VP-11 the claim was created again", then(podded(corev1.PodSucceeded), func(s *Snapshot) { live(s); s.LiveClaim.UID = "u2" }), "PopulatorClaimChanged"},
+		{
+			"VP-11 the claim has a volume since",
+			then(podded(corev1.PodSucceeded), func(s *Snapshot) { live(s); s.LiveClaim.Spec.VolumeName = "x" }),
+			"PopulatorClaimChanged",
+		},
+		{
+			"VP-11 the claim is being deleted since",
+			then(podded(corev1.PodSucceeded), func(s *Snapshot) { live(s); deleted(s.LiveClaim) }),
+			"PopulatorClaimChanged",
+		},
+		{
+			"VP-11 the claim was created again",
+			then(podded(corev1.PodSucceeded), func(s *Snapshot) { live(s); s.LiveClaim.UID = "u2" }),
+			"PopulatorClaimChanged",
+		},
 		{"VP-11 the claim is gone", then(podded(corev1.PodSucceeded), func(s *Snapshot) { s.IsLive = true }), "PopulatorClaimChanged"},
 		{"VP-H3 the volume has no claimRef", then(podded(corev1.PodSucceeded), func(s *Snapshot) { s.Volume.Spec.ClaimRef = nil }), "PopulatorVolumeForeign"},
 		{"VP-11 the volume is another's", then(podded(corev1.PodRunning), func(s *Snapshot) { s.Volume.Spec.ClaimRef.UID = "x" }), "PopulatorVolumeForeign"},
 		{"VP-11 given and not bound", given, "PopulatorBindingAwaited"},
 		{"VP-11 given, and the prime claim is gone", then(given, func(s *Snapshot) { s.Prime, s.Pod = nil, nil }), "PopulatorBindingAwaited"},
-		{"VP-11 bound, and the prime claim is not Lost", then(bothBound, func(s *Snapshot) { s.Prime.Status.Phase = corev1.ClaimBound }), "PopulatorBindingAwaited"},
-		{"VP-11 Lost, and the claim is not bound", then(bothBound, func(s *Snapshot) { s.Claim.Status.Phase = corev1.ClaimPending }), "PopulatorBindingAwaited"},
+		{
+			"VP-11 bound, and the prime claim is not Lost",
+			then(bothBound, func(s *Snapshot) { s.Prime.Status.Phase = corev1.ClaimBound }), "PopulatorBindingAwaited",
+		},
+		{
+			"VP-11 Lost, and the claim is not bound",
+			then(bothBound, func(s *Snapshot) { s.Claim.Status.Phase = corev1.ClaimPending }),
+			"PopulatorBindingAwaited",
+		},
 		{"VP-11 a stale volume", then(bothBound, func(s *Snapshot) { s.Volume.Spec.ClaimRef.UID = "p1" }), "PopulatorBindingAwaited"},
 		{"VP-12 done", bothBound, "PopulatorFinished DeletePod DeletePrime DropFinalizer"},
 		{"VP-12 killed after the pod", then(bothBound, func(s *Snapshot) { s.Pod = nil }), "PopulatorFinished DeletePrime DropFinalizer"},
 		{"VP-12 killed after the prime claim", then(bothBound, func(s *Snapshot) { s.Pod = nil; deleted(s.Prime) }), "PopulatorCleanedUp DropFinalizer"},
 		{"VP-12 nothing is left", then(bothBound, func(s *Snapshot) { s.Pod, s.Prime, s.Claim.Finalizers = nil, nil, nil }), "PopulatorIdle"},
-		{"VP-12 the claim was bound to another", then(podded(corev1.PodRunning), func(s *Snapshot) { s.Claim.Spec.VolumeName = "x" }), "PopulatorCleanedUp DeletePod DeletePrime DropFinalizer"},
-		{"VP-12 the claim is being deleted", then(podded(corev1.PodRunning), func(s *Snapshot) { deleted(s.Claim) }), "PopulatorCleanedUp DeletePod DeletePrime DropFinalizer"},
+		{
+			"VP-12 the claim was bound to another",
+			then(podded(corev1.PodRunning), func(s *Snapshot) { s.Claim.Spec.VolumeName = "x" }),
+			"PopulatorCleanedUp DeletePod DeletePrime DropFinalizer",
+		},
+		{
+			"VP-12 the claim is being deleted",
+			then(podded(corev1.PodRunning), func(s *Snapshot) { deleted(s.Claim) }),
+			"PopulatorCleanedUp DeletePod DeletePrime DropFinalizer",
+		},
 		{"VP-12 it is deleted before the prime claim", then(primed, func(s *Snapshot) { s.Prime = nil; deleted(s.Claim) }), "PopulatorCleanedUp DropFinalizer"},
-		{"VP-12 it is deleted, and the name is another's", then(primed, func(s *Snapshot) { s.Prime.Labels = nil; deleted(s.Claim) }), "PopulatorCleanedUp DropFinalizer"},
+		{
+			"VP-12 it is deleted, and the name is another's",
+			then(primed, func(s *Snapshot) { s.Prime.Labels = nil; deleted(s.Claim) }),
+			"PopulatorCleanedUp DropFinalizer",
+		},
 		{"VP-12 the prime claim was deleted", then(podded(corev1.PodRunning), func(s *Snapshot) { deleted(s.Prime) }), "PopulatorCleaning DeletePod"},
-		{"VP-12 the prime claim is gone under its pod", then(podded(corev1.PodRunning), func(s *Snapshot) { s.Prime, s.Volume = nil, nil }), "PopulatorCleaning DeletePod"},
-		{"VP-12 the volume was deleted", then(podded(corev1.PodRunning), func(s *Snapshot) { s.Volume, s.Prime.Status.Phase = nil, corev1.ClaimLost }), "PopulatorCleaning DeletePod DeletePrime"},
+		{
+			"VP-12 the prime claim is gone under its pod",
+			then(podded(corev1.PodRunning), func(s *Snapshot) { s.Prime, s.Volume = nil, nil }),
+			"PopulatorCleaning DeletePod",
+		},
+		{
+			"VP-12 the volume was deleted",
+			then(
+				podded(corev1.PodRunning), func(s *Snapshot) { s.Volume, s.Prime.Status.Phase = nil, corev1.ClaimLost },
+			),
+			"PopulatorCleaning DeletePod DeletePrime",
+		},
 		{"VP-H1 the claim is gone: read live", then(podded(corev1.PodRunning), func(s *Snapshot) { s.Claim = nil }), "read live claim"},
-		{"VP-H1 the claim is gone", then(podded(corev1.PodRunning), func(s *Snapshot) { s.Claim, s.IsLive = nil, true }), "PopulatorCleanedUp DeletePod DeletePrime"},
+		{
+			"VP-H1 the claim is gone",
+			then(podded(corev1.PodRunning), func(s *Snapshot) { s.Claim, s.IsLive = nil, true }),
+			"PopulatorCleanedUp DeletePod DeletePrime",
+		},
 		{"VP-H1 the cache has the claim later", then(podded(corev1.PodRunning), func(s *Snapshot) { live(s); s.Claim = nil }), "PopulatorClaimChanged"},
 		{"VP-H1 the claim is gone, and the object is another's", then(primed, func(s *Snapshot) { s.Claim, s.Prime.Labels = nil, nil }), "PopulatorIdle"},
 		{"VP-H1 nothing is left of the claim", then(claimed, func(s *Snapshot) { s.Claim = nil }), "PopulatorIdle"},
@@ -224,12 +297,15 @@ func TestNewPrime(t *testing.T) {
 	s.Claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadOnlyMany}
 	s.Claim.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "gold"}}
 	prime := s.NewPrime(s.Claim)
-	got := fmt.Sprint(prime.Namespace, "/", prime.Name, " ", *prime.Spec.VolumeAttributesClassName, " ", *prime.Spec.VolumeMode, " ",
-		*prime.Spec.StorageClassName, " ", prime.Spec.AccessModes, " ", prime.Annotations[names.AnnSelectedNode], " ", prime.Spec.DataSourceRef)
+	got := fmt.Sprint(prime.Namespace, "/", prime.Name, " ", *prime.Spec.VolumeAttributesClassName, " ",
+		*prime.Spec.VolumeMode, " ",
+		*prime.Spec.StorageClassName, " ", prime.Spec.AccessModes, " ", prime.Annotations[names.AnnSelectedNode], " ",
+		prime.Spec.DataSourceRef)
 	if want := "work/prime-u1 gold Block fast [ReadWriteOnce ReadOnlyMany] n1 nil"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if prime.Spec.Selector == nil || prime.Spec.Selector.MatchLabels["tier"] != "gold" || prime.Spec.Selector == s.Claim.Spec.Selector {
+	if prime.Spec.Selector == nil || prime.Spec.Selector.MatchLabels["tier"] != "gold" ||
+		prime.Spec.Selector == s.Claim.Spec.Selector {
 		t.Errorf("the selector is %v", prime.Spec.Selector)
 	}
 	s.Claim.Annotations[names.AnnBetaStorageClass] = "old"
@@ -244,7 +320,9 @@ func TestNewPrime(t *testing.T) {
 
 // VP-H2: the delay doubles up to its bound.
 func TestDelay(t *testing.T) {
-	for failed, want := range map[int]time.Duration{1: 10 * time.Second, 2: 20 * time.Second, 3: 40 * time.Second, 4: time.Minute, 99: time.Minute} {
+	for failed, want := range map[int]time.Duration{
+		1: 10 * time.Second, 2: 20 * time.Second, 3: 40 * time.Second, 4: time.Minute, 99: time.Minute,
+	} {
 		if got := testSettings.delay(failed); got != want {
 			t.Errorf("after %d: %s, want %s", failed, got, want)
 		}

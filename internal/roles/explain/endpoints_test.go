@@ -17,13 +17,16 @@ import (
 // authorities of its own.
 func TestEndpoints(t *testing.T) {
 	var given atomic.Value
-	answer := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { given.Store(r.Header.Get("Authorization")) })
+	answer := http.HandlerFunc(
+		func(_ http.ResponseWriter, r *http.Request) { given.Store(r.Header.Get("Authorization")) },
+	)
 	plain, secure := httptest.NewServer(answer), httptest.NewTLSServer(answer)
 	t.Cleanup(plain.Close)
 	t.Cleanup(secure.Close)
 	moved := httptest.NewTLSServer(http.RedirectHandler(plain.URL, http.StatusFound))
 	t.Cleanup(moved.Close)
-	token, own, other := filepath.Join(t.TempDir(), "token"), filepath.Join(t.TempDir(), "ca"), filepath.Join(t.TempDir(), "other")
+	dir := t.TempDir()
+	token, own, other := filepath.Join(dir, "token"), filepath.Join(dir, "ca"), filepath.Join(dir, "other")
 	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw})
 	for path, text := range map[string]string{token: "s3cret\n", own: string(block), other: "nothing"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

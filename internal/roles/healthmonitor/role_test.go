@@ -43,7 +43,8 @@ func TestFlags(t *testing.T) {
 			t.Errorf("%v: %v, warnings %v", tc.args, err, m.Notices.Lines)
 		}
 	}
-	if m := New(); m.ListEvery != 5*time.Minute || m.CheckEvery != time.Minute || m.Timeout != 15*time.Second || m.Workers != 10 {
+	if m := New(); m.ListEvery != 5*time.Minute || m.CheckEvery != time.Minute || m.Timeout != 15*time.Second ||
+		m.Workers != 10 {
 		t.Errorf("the defaults are %s, %s, %s, %d", m.ListEvery, m.CheckEvery, m.Timeout, m.Workers)
 	}
 }

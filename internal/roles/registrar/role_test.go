@@ -65,7 +65,9 @@ func TestFlags(t *testing.T) {
 
 // NR-7, NR-11: the probe of older manifests checks nothing but the path, and ends at once.
 func TestProbeMode(t *testing.T) {
-	r, err := parse(seen, "--mode=kubelet-registration-probe", "--csi-address=relative", "--health-port=1", "--http-endpoint=x")
+	r, err := parse(
+		seen, "--mode=kubelet-registration-probe", "--csi-address=relative", "--health-port=1", "--http-endpoint=x",
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +113,8 @@ func start(t *testing.T, args ...string) (_ *Role, url string, end func()) {
 		t.Fatal(err)
 	}
 	r, err := parse(append([]string{
-		seen, "--csi-address=" + socket, "--plugin-registration-path=" + scripted.SocketDir(t), "--http-endpoint=127.0.0.1:0",
+		seen, "--csi-address=" + socket, "--plugin-registration-path=" + scripted.SocketDir(t),
+		"--http-endpoint=127.0.0.1:0",
 	}, args...)...)
 	if err != nil {
 		t.Fatal(err)

@@ -28,11 +28,14 @@ func TestSnapshotMetadataIsAComponent(t *testing.T) {
 		noCert bool
 		want   map[string]string
 	}{
-		{"able", []csi.PluginCapability_Service_Type{csi.PluginCapability_Service_SNAPSHOT_METADATA_SERVICE}, false, map[string]string{
-			"/healthz/snapshot-metadata": "200 ok", "/readyz": "200 [+] snapshot-metadata: ok", "/healthz/livenessprobe": "200 ok",
-		}},
+		{"able", []csi.PluginCapability_Service_Type{csi.PluginCapability_Service_SNAPSHOT_METADATA_SERVICE}, false,
+			map[string]string{
+				"/healthz/snapshot-metadata": "200 ok", "/readyz": "200 [+] snapshot-metadata: ok",
+				"/healthz/livenessprobe": "200 ok",
+			}},
 		{"unable", nil, false, map[string]string{
-			"/healthz/snapshot-metadata": "503", "/readyz": "SNAPSHOT_METADATA_SERVICE", "/healthz/livenessprobe": "200 ok",
+			"/healthz/snapshot-metadata": "503", "/readyz": "SNAPSHOT_METADATA_SERVICE",
+			"/healthz/livenessprobe": "200 ok",
 		}},
 		{"CB-4 without a certificate", nil, true, map[string]string{
 			"/healthz/snapshot-metadata": "503", "/readyz": "--tls-cert=", "/healthz/livenessprobe": "200 ok",
@@ -51,7 +54,9 @@ func TestSnapshotMetadataIsAComponent(t *testing.T) {
 			if tc.plugin == nil {
 				return
 			}
-			_, err := backupclient.Collect(t.Context(), service(), backupclient.Request{Namespace: "shop", Snapshot: "monday"})
+			_, err := backupclient.Collect(
+				t.Context(), service(), backupclient.Request{Namespace: "shop", Snapshot: "monday"},
+			)
 			if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "securityToken is missing") {
 				t.Errorf("CB-15: %v", err)
 			}

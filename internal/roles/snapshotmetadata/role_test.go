@@ -45,7 +45,12 @@ func TestFlags(t *testing.T) {
 		{"CB-7", pair + "--http-endpoint=:9090 --metrics-path=/m --disable-metrics", ""},
 		{"CB-7", pair + "--metrics-path=/health", "--metrics-path"},
 		{"CB-8", pair + "--kube-api-qps=5 --kube-api-burst=10 --kubeconfig=/k", ""},
-		{"CB-9", pair + "--tls-min-version=VersionTLS13 --tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 --tls-curve-preferences=X25519,CurveP256", ""},
+		{
+			"CB-9",
+			pair + "--tls-min-version=VersionTLS13 --tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 " +
+				"--tls-curve-preferences=X25519,CurveP256",
+			"",
+		},
 		{"CB-9", pair + "--tls-min-version=VersionTLS11", "--tls-min-version"},
 		{"CB-9", pair + "--tls-cipher-suites=TLS_RSA_WITH_RC4_128_SHA", "--tls-cipher-suites"},
 		{"CB-9", pair + "--tls-curve-preferences=secp256r1", "--tls-curve-preferences"},
@@ -107,9 +112,15 @@ func TestServes(t *testing.T) {
 	if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "securityToken is missing") {
 		t.Errorf("CB-15: %v", err)
 	}
-	expect("/metrics", `snapshot_metadata_controller_operations_seconds_count{driver_name="csi.example.com",grpc_status_code="InvalidArgument",method_name="MetadataAllocated"} 1`)
-	_, err = backupclient.Collect(t.Context(), conn, backupclient.Request{Token: "t", Namespace: "shop", Snapshot: "monday"})
-	if status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "failed to find the SnapshotMetadataService CR for driver") {
+	expect(
+		"/metrics",
+		`snapshot_metadata_controller_operations_seconds_count{driver_name="csi.example.com",grpc_status_code="InvalidArgument",method_name="MetadataAllocated"} 1`,
+	)
+	_, err = backupclient.Collect(t.Context(), conn, backupclient.Request{
+		Token: "t", Namespace: "shop", Snapshot: "monday",
+	})
+	if status.Code(err) != codes.Internal ||
+		!strings.Contains(err.Error(), "failed to find the SnapshotMetadataService CR for driver") {
 		t.Errorf("CB-15 without an API server: %v", err)
 	}
 }

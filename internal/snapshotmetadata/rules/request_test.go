@@ -94,7 +94,8 @@ func TestAccess(t *testing.T) {
 	want := authorizationv1.ResourceAttributes{
 		Verb: "get", Group: "snapshot.storage.k8s.io", Version: "v1", Resource: "volumesnapshots", Namespace: "shop",
 	}
-	if *spec.ResourceAttributes != want || spec.User != "u" || spec.UID != "1" || len(spec.Groups) != 1 || len(spec.Extra["k"]) != 1 {
+	if *spec.ResourceAttributes != want || spec.User != "u" || spec.UID != "1" || len(spec.Groups) != 1 ||
+		len(spec.Extra["k"]) != 1 {
 		t.Errorf("CB-14: %+v", spec)
 	}
 }

@@ -18,7 +18,9 @@ const driver = "csi.example.com"
 func pair() (*snapshotv1.VolumeSnapshot, *snapshotv1.VolumeSnapshotContent) {
 	snapshot := &snapshotv1.VolumeSnapshot{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "monday", UID: "1"},
-		Status:     &snapshotv1.VolumeSnapshotStatus{ReadyToUse: new(true), BoundVolumeSnapshotContentName: new("content")},
+		Status: &snapshotv1.VolumeSnapshotStatus{
+			ReadyToUse: new(true), BoundVolumeSnapshotContentName: new("content"),
+		},
 	}
 	content := &snapshotv1.VolumeSnapshotContent{
 		ObjectMeta: metav1.ObjectMeta{Name: "content"},
@@ -31,9 +33,13 @@ func pair() (*snapshotv1.VolumeSnapshot, *snapshotv1.VolumeSnapshotContent) {
 }
 
 func TestHandles(t *testing.T) {
-	type edit func(s *snapshotv1.VolumeSnapshot, c *snapshotv1.VolumeSnapshotContent) (*snapshotv1.VolumeSnapshot, *snapshotv1.VolumeSnapshotContent)
+	type edit func(
+		s *snapshotv1.VolumeSnapshot, c *snapshotv1.VolumeSnapshotContent,
+	) (*snapshotv1.VolumeSnapshot, *snapshotv1.VolumeSnapshotContent)
 	with := func(change func(s *snapshotv1.VolumeSnapshot, c *snapshotv1.VolumeSnapshotContent)) edit {
-		return func(s *snapshotv1.VolumeSnapshot, c *snapshotv1.VolumeSnapshotContent) (*snapshotv1.VolumeSnapshot, *snapshotv1.VolumeSnapshotContent) {
+		return func(
+			s *snapshotv1.VolumeSnapshot, c *snapshotv1.VolumeSnapshotContent,
+		) (*snapshotv1.VolumeSnapshot, *snapshotv1.VolumeSnapshotContent) {
 			change(s, c)
 			return s, c
 		}
@@ -53,12 +59,18 @@ func TestHandles(t *testing.T) {
 		{"CB-H2 no status", with(func(s vs, _ vsc) { s.Status = nil }), codes.Unavailable, "the VolumeSnapshot is not yet ready"},
 		{"CB-15 readiness not known", with(func(s vs, _ vsc) { s.Status.ReadyToUse = nil }), codes.Unavailable, "not yet ready, name: monday"},
 		{"CB-15 not ready", with(func(s vs, _ vsc) { s.Status.ReadyToUse = new(false) }), codes.Unavailable, "not yet ready"},
-		{"CB-15 not bound", with(func(s vs, _ vsc) { s.Status.BoundVolumeSnapshotContentName = nil }), codes.Unavailable, "boundVolumeSnapshotContentName is not set"},
+		{
+			"CB-15 not bound", with(func(s vs, _ vsc) { s.Status.BoundVolumeSnapshotContentName = nil }),
+			codes.Unavailable, "boundVolumeSnapshotContentName is not set",
+		},
 		{"CB-27 no content", func(s vs, _ vsc) (vs, vsc) { return s, nil }, codes.NotFound, "VolumeSnapshotContent not found 'content'"},
 		{"CB-H2 content without status", with(func(_ vs, c vsc) { c.Status = nil }), codes.Unavailable, "the VolumeSnapshotContent is not yet ready"},
 		{"CB-15 content not ready", with(func(_ vs, c vsc) { c.Status.ReadyToUse = nil }), codes.Unavailable, "not yet ready, name: content"},
 		{"CB-15 no handle", with(func(_ vs, c vsc) { c.Status.SnapshotHandle = nil }), codes.Unavailable, "snapshotHandle is not set"},
-		{"CB-15 another driver", with(func(_ vs, c vsc) { c.Spec.Driver = "other" }), codes.InvalidArgument, "VolumeSnapshot 'monday' does not belong to the CSI driver 'csi.example.com'"},
+		{
+			"CB-15 another driver", with(func(_ vs, c vsc) { c.Spec.Driver = "other" }), codes.InvalidArgument,
+			"VolumeSnapshot 'monday' does not belong to the CSI driver 'csi.example.com'",
+		},
 		{"CB-14 content of another namespace", with(func(_ vs, c vsc) { c.Spec.VolumeSnapshotRef.Namespace = "bank" }), codes.Unavailable, "is not bound"},
 		{"CB-14 content of an earlier snapshot", with(func(_ vs, c vsc) { c.Spec.VolumeSnapshotRef.UID = "0" }), codes.Unavailable, "is not bound"},
 		{"CB-14 static content without uid", with(func(_ vs, c vsc) { c.Spec.VolumeSnapshotRef.UID = "" }), codes.OK, ""},
@@ -143,7 +155,9 @@ func TestClassOfASnapshot(t *testing.T) {
 }
 
 func class(name, driver string, isDefault bool, parameters ...string) snapshotv1.VolumeSnapshotClass {
-	c := snapshotv1.VolumeSnapshotClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Driver: driver, Parameters: map[string]string{}}
+	c := snapshotv1.VolumeSnapshotClass{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Driver: driver, Parameters: map[string]string{},
+	}
 	if isDefault {
 		c.Annotations = map[string]string{names.AnnDefaultSnapshotClass: "true"}
 	}

@@ -40,15 +40,17 @@ func TestRequestsAreThoseOfUpstream(t *testing.T) {
 		want      message
 	}{
 		{"CB-24", "GetMetadataAllocatedRequest", map[string]any{
-			"security_token": "t", "namespace": "shop", "snapshot_name": "monday", "starting_offset": int64(1 << 40), "max_results": int32(7),
+			"security_token": "t", "namespace": "shop", "snapshot_name": "monday", "starting_offset": int64(1 << 40),
+			"max_results": int32(7),
 		}, &AllocatedRequest{}, &AllocatedRequest{"t", "shop", "monday", 1 << 40, 7}},
 		{"CB-24 negative numbers", "GetMetadataAllocatedRequest", map[string]any{
 			"starting_offset": int64(-1), "max_results": int32(math.MinInt32),
 		}, &AllocatedRequest{}, &AllocatedRequest{StartingOffset: -1, MaxResults: math.MinInt32}},
 		{"CB-24 empty", "GetMetadataAllocatedRequest", nil, &AllocatedRequest{Namespace: "left over"}, &AllocatedRequest{}},
 		{"CB-25", "GetMetadataDeltaRequest", map[string]any{
-			"security_token": "t", "namespace": "shop", "base_snapshot_id": "h", "target_snapshot_name": "monday", "starting_offset": int64(5),
-			"max_results": int32(7),
+			"security_token": "t", "namespace": "shop", "base_snapshot_id": "h", "target_snapshot_name": "monday",
+			"starting_offset": int64(5),
+			"max_results":     int32(7),
 		}, &DeltaRequest{}, &DeltaRequest{"t", "shop", "h", "monday", 5, 7}},
 	} {
 		b := encode(t, tc.name, tc.fields)
@@ -67,12 +69,16 @@ func TestRequestsAreThoseOfUpstream(t *testing.T) {
 // CB-26: an answer is what upstream's client reads.
 func TestAnswersAreThoseOfUpstream(t *testing.T) {
 	for _, name := range []string{"GetMetadataAllocatedResponse", "GetMetadataDeltaResponse"} {
-		r := &Response{BlockMetadataType: 2, VolumeCapacityBytes: 1 << 40, BlockMetadata: []Block{{0, 4096}, {1 << 39, 1 << 20}}}
+		r := &Response{
+			BlockMetadataType: 2, VolumeCapacityBytes: 1 << 40, BlockMetadata: []Block{{0, 4096}, {1 << 39, 1 << 20}},
+		}
 		m := backupclient.New(name)
 		if err := proto.Unmarshal(r.marshal(), m); err != nil {
 			t.Fatal(err)
 		}
-		want := backupclient.Record{Type: 2, Capacity: 1 << 40, Blocks: []backupclient.Block{{Size: 4096}, {Offset: 1 << 39, Size: 1 << 20}}}
+		want := backupclient.Record{
+			Type: 2, Capacity: 1 << 40, Blocks: []backupclient.Block{{Size: 4096}, {Offset: 1 << 39, Size: 1 << 20}},
+		}
 		if diff := cmp.Diff(want, backupclient.RecordOf(m)); diff != "" || len(m.GetUnknown()) > 0 {
 			t.Errorf("%s: %s, unknown %x", name, diff, m.GetUnknown())
 		}
@@ -123,8 +129,10 @@ func FuzzRequests(f *testing.F) {
 			return
 		}
 		want := DeltaRequest{
-			SecurityToken: textOf(m, "security_token"), Namespace: textOf(m, "namespace"), BaseSnapshotID: textOf(m, "base_snapshot_id"),
-			TargetSnapshotName: textOf(m, "target_snapshot_name"), StartingOffset: numberOf(m, "starting_offset"), MaxResults: int32(numberOf(m, "max_results")),
+			SecurityToken: textOf(m, "security_token"), Namespace: textOf(m, "namespace"),
+			BaseSnapshotID:     textOf(m, "base_snapshot_id"),
+			TargetSnapshotName: textOf(m, "target_snapshot_name"), StartingOffset: numberOf(m, "starting_offset"),
+			MaxResults: int32(numberOf(m, "max_results")),
 		}
 		if got != want {
 			t.Errorf("%+v, want %+v", got, want)
@@ -149,7 +157,8 @@ func TestCodecOfOtherServices(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := backupclient.New("BlockMetadata")
-	if err := Codec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(b.Materialize())}, again); err != nil || !proto.Equal(other, again) {
+	if err := Codec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(b.Materialize())}, again); err != nil ||
+		!proto.Equal(other, again) {
 		t.Errorf("%v, %v", again, err)
 	}
 	if _, err := Codec().Marshal("no message"); err == nil || !strings.Contains(err.Error(), "proto") {
