@@ -125,8 +125,8 @@ func (c *Controller) tell(s health.Snapshot, t health.Tell) {
 		eventType = corev1.EventTypeWarning
 	}
 	c.teller.Notify(s.Claim, s.Claim.UID, reconcile.Notice{
-		Type: eventType, Reason: info.Event, Message: t.Finding.Text(), Topic: t.Topic, State: t.State,
-		Again: reconcile.TellAgain,
+		Type: eventType, Reason: info.Event, Decided: t.Finding.Reason, Message: t.Finding.Text(), Topic: t.Topic,
+		State: t.State, Again: reconcile.TellAgain,
 	})
 	if t.Finding.Reason != verdict.VolumeHealthStatusUnknown {
 		isAbnormal := t.Finding.Reason != verdict.VolumeHealthRecovered

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/reference"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/purser-csi/purser/internal/names"
 	"github.com/purser-csi/purser/internal/printable"
 )
 
@@ -107,7 +108,12 @@ func (e *Events) Of(component string) *Events { return &Events{e.eventWriter, co
 // Event implements the recorder of package reconcile. A message may quote parameters, annotations
 // and errors of drivers, so characters that a terminal acts on are escaped.
 func (e *Events) Event(object runtime.Object, eventType, reason, message string) {
-	event, err := e.make(object, eventType, reason, message)
+	e.EventOf(reason, object, eventType, reason, message)
+}
+
+// EventOf is [Events.Event] for a decision whose reason is more precise than that of its event.
+func (e *Events) EventOf(decided string, object runtime.Object, eventType, reason, message string) {
+	event, err := e.make(decided, object, eventType, reason, message)
 	if err != nil {
 		e.dropped()
 		return
@@ -124,7 +130,9 @@ func (e *Events) Eventf(object runtime.Object, eventType, reason, format string,
 	e.Event(object, eventType, reason, fmt.Sprintf(format, args...))
 }
 
-func (e *Events) make(object runtime.Object, eventType, reason, message string) (*corev1.Event, error) {
+func (e *Events) make(
+	decided string, object runtime.Object, eventType, reason, message string,
+) (*corev1.Event, error) {
 	about, err := reference.GetReference(e.scheme, object)
 	if err != nil {
 		return nil, err
@@ -133,11 +141,15 @@ func (e *Events) make(object runtime.Object, eventType, reason, message string) 
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
 	}
+	var annotations map[string]string
+	if decided != reason {
+		annotations = map[string]string{names.AnnReason: decided}
+	}
 	now := metav1.Now()
 	return &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:      recordutil.GenerateEventName(about.Name, now.UnixNano()),
-			Namespace: namespace,
+			Namespace: namespace, Annotations: annotations,
 		},
 		InvolvedObject: *about, Type: eventType, Reason: reason, Message: printable.Text(message),
 		Source: corev1.EventSource{Component: e.component}, ReportingController: e.component,

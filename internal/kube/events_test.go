@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/names"
 )
 
 // slowSink is a slow API server that records the events written to it.
@@ -134,7 +136,7 @@ func TestEventsOfLongNames(t *testing.T) {
 	e := newEvents(t.Context(), EventsConfig{Component: "c"}, nil)
 	defer e.Close()
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: strings.Repeat("n", validation.DNS1123SubdomainMaxLength)}}
-	event, err := e.make(claim, "Normal", "Reason", "message")
+	event, err := e.make("Reason", claim, "Normal", "Reason", "message")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +149,7 @@ func TestEventsOfLongNames(t *testing.T) {
 func TestEventsArePrintable(t *testing.T) {
 	e := newEvents(t.Context(), EventsConfig{Component: "c"}, nil)
 	defer e.Close()
-	event, err := e.make(claim("a"), "Warning", "Reason", "\x1b]0;owned\x07\u202e\nsecond line")
+	event, err := e.make("Reason", claim("a"), "Warning", "Reason", "\x1b]0;owned\x07\u202e\nsecond line")
 	if err != nil || event.Message != `\x1b]0;owned\a\u202e`+"\nsecond line" {
 		t.Errorf("%q, %v", event.Message, err)
 	}
@@ -204,7 +206,7 @@ func TestEventsOfComponents(t *testing.T) {
 	events := newEvents(t.Context(), EventsConfig{Component: "a"}, sink)
 	other := events.Of("b")
 	other.Event(claim("c"), corev1.EventTypeNormal, "Reason", "m")
-	made, err := other.make(claim("c"), "Normal", "Reason", "m")
+	made, err := other.make("Reason", claim("c"), "Normal", "Reason", "m")
 	if err != nil || made.Source.Component != "b" {
 		t.Errorf("the source is %v, %v", made, err)
 	}
@@ -238,5 +240,17 @@ func TestEventsNeedNoDiscovery(t *testing.T) {
 	close(asked)
 	if first, more := <-asked, len(asked); first != "POST /api/v1/namespaces/ns/events" || more > 0 {
 		t.Errorf("%s, and %d more requests", first, more)
+	}
+}
+
+// An event has the reason of its decision where that is more precise, and no annotation where it is the same.
+func TestEventSaysTheDecision(t *testing.T) {
+	events := newEvents(t.Context(), EventsConfig{Component: "driver_host"}, newSink(0))
+	defer events.Close()
+	for decided, want := range map[string]string{"JournalFull": "JournalFull", "ProvisioningFailed": ""} {
+		event, err := events.make(decided, claim("a"), corev1.EventTypeWarning, "ProvisioningFailed", "no room")
+		if err != nil || event.Annotations[names.AnnReason] != want || event.Reason != "ProvisioningFailed" {
+			t.Errorf("%s: %v, reason %s, annotations %v", decided, err, event.Reason, event.Annotations)
+		}
 	}
 }

@@ -70,6 +70,10 @@ const OwnPrefix = "purser/"
 // AnnTraceParent is on an object whose decisions are part of a trace: its context, as the W3C's traceparent.
 const AnnTraceParent = OwnPrefix + "traceparent"
 
+// AnnReason is on an event whose reason, which is upstream's, several decisions share: the reason of the
+// decision, which docs/reasons.md explains.
+const AnnReason = OwnPrefix + "reason"
+
 // Ours, on PersistentVolumes: a released volume is made available again instead of being reclaimed
 // by its policy. Any other value is the namespace and name of the claim that it is reserved for.
 const (

@@ -53,7 +53,7 @@ func (l *Loop[K, S, A]) tell(key K, about About, finding verdict.Finding, waits 
 		!l.Retries.isNew(key, info.Event, finding.Text(), l.Clock.Now(), waits) {
 		return
 	}
-	l.Events.Event(about.Object, eventType(info.Severity), info.Event, finding.Text())
+	Emit(l.Events, finding.Reason, about.Object, eventType(info.Severity), info.Event, finding.Text())
 }
 
 // eventType returns the type of the core/v1 event.

@@ -112,6 +112,7 @@ func (l *Loop[K, S, A]) say(users []runtime.Object, finding verdict.Finding) {
 		finding.Fix = verdict.Advice(finding.Reason)
 	}
 	for _, user := range users {
-		l.Events.Event(user, eventType(info.Severity), reason, "Goes on for more than a minute: "+finding.Text())
+		Emit(l.Events, finding.Reason, user, eventType(info.Severity), reason,
+			"Goes on for more than a minute: "+finding.Text())
 	}
 }

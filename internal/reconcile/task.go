@@ -59,11 +59,6 @@ func (a About) inputs() string {
 	return a.Inputs()
 }
 
-// Recorder writes events.
-type Recorder interface {
-	Event(object runtime.Object, eventType, reason, message string)
-}
-
 // Settings are the parts that all controllers of a process share.
 type Settings struct {
 	Workers int // keys of one controller that are worked on at once

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"maps"
 	"sync"
 	"time"
@@ -43,6 +44,8 @@ func (t tellings) isNew(reason string, next telling) bool {
 // Notice is an event whose reason and text are contracts with users, and not those of a finding.
 type Notice struct {
 	Type, Reason, Message string
+	// Decided is the reason of the decision where it is more precise than that of the event; may be empty.
+	Decided verdict.Reason
 	// Topic is what the notice is about, for instance a volume of a pod. A notice with the same State
 	// as the last one of its topic repeats it.
 	Topic, State string
@@ -85,7 +88,7 @@ func (t *Teller) TellWaiting(object runtime.Object, uid types.UID, f verdict.Fin
 // Notify emits a notice about an object, unless it repeats the last one of its topic too early.
 func (t *Teller) Notify(object runtime.Object, uid types.UID, n Notice) {
 	if t.isNew(uid, n.Topic, telling{text: n.State, again: n.Again}) {
-		t.events.Event(object, n.Type, n.Reason, n.Message)
+		Emit(t.events, cmp.Or(n.Decided, verdict.Reason(n.Reason)), object, n.Type, n.Reason, n.Message)
 	}
 }
 
@@ -103,7 +106,7 @@ func (t *Teller) emit(object runtime.Object, uid types.UID, f verdict.Finding, w
 	if info.Severity == verdict.Silent || !t.isNew(uid, string(f.Reason), next) {
 		return
 	}
-	t.events.Event(object, eventType(info.Severity), info.Event, f.Text())
+	Emit(t.events, f.Reason, object, eventType(info.Severity), info.Event, f.Text())
 }
 
 func (t *Teller) isNew(uid types.UID, reason string, next telling) bool {

@@ -105,3 +105,30 @@ func TestNotices(t *testing.T) {
 		})
 	}
 }
+
+// precise notes the reasons of decisions beside those of the events.
+type precise struct{ named }
+
+func (p *precise) EventOf(decided string, o runtime.Object, kind, reason, message string) {
+	p.Event(o, kind, reason, decided+" as "+reason+": "+message)
+}
+
+// A recorder that can store the reason of a decision gets it, also that of a notice.
+func TestTellerTellsTheDecision(t *testing.T) {
+	events := &precise{}
+	teller := NewTeller(events, clocktesting.NewFakePassiveClock(time.Unix(0, 0)))
+	o := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a"}}
+	teller.Tell(o, o.UID, verdict.Finding{Reason: verdict.DeletionHeldUp, Message: "m"})
+	teller.Notify(o, o.UID, Notice{
+		Type: "Warning", Reason: "VolumeConditionAbnormal", Decided: verdict.VolumeHealthFlapping, Message: "m", Topic: "health",
+	})
+	teller.Notify(o, o.UID, Notice{Type: "Warning", Reason: "FailedAttachVolume", Message: "m", Topic: "attach"})
+	want := []string{
+		"a Warning DeletionHeldUp as VolumeFailedDelete: m",
+		"a Warning VolumeHealthFlapping as VolumeConditionAbnormal: m",
+		"a Warning FailedAttachVolume as FailedAttachVolume: m",
+	}
+	if !slices.Equal(events.events, want) {
+		t.Errorf("emitted %q, want %q", events.events, want)
+	}
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/reconcile"
 	rules "github.com/purser-csi/purser/internal/snapshot/rules"
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 // recorder emits the warnings about a content that is being deleted for its VolumeSnapshot, or
@@ -18,11 +19,16 @@ type recorder struct{ reconcile.Recorder }
 
 // Event implements reconcile.Recorder.
 func (r recorder) Event(object runtime.Object, eventType, reason, message string) {
-	r.Recorder.Event(object, eventType, reason, message)
+	r.EventOf(reason, object, eventType, reason, message)
+}
+
+// EventOf emits the event with the reason of its decision.
+func (r recorder) EventOf(decided string, object runtime.Object, eventType, reason, message string) {
+	reconcile.Emit(r.Recorder, verdict.Reason(decided), object, eventType, reason, message)
 	content, is := object.(client.Object)
 	if is && content.GetDeletionTimestamp() != nil && eventType == corev1.EventTypeWarning &&
 		rules.RefOf(content).UID != "" {
-		r.Recorder.Event(userOf(content), eventType, reason, message)
+		reconcile.Emit(r.Recorder, verdict.Reason(decided), userOf(content), eventType, reason, message)
 	}
 }
 

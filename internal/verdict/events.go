@@ -100,6 +100,24 @@ var (
 	}
 )
 
+// OfEvent returns the reason of the decision that an event is about: the decided one, which the event says
+// beside its own, if it causes such an event; else the only one that does; empty for several and for none.
+func OfEvent(event string, decided Reason) Reason {
+	if event != "" && Describe(decided).Event == event {
+		return decided
+	}
+	var only Reason
+	for reason, info := range events {
+		if info.Event == event {
+			if only != "" {
+				return ""
+			}
+			only = reason
+		}
+	}
+	return only
+}
+
 // events has the event of each reason that is not silent.
 var events = index()
 

@@ -123,3 +123,24 @@ func TestFindingText(t *testing.T) {
 		}
 	}
 }
+
+// An event that several decisions share has the reason that it says beside its own, if that causes it.
+func TestOfEvent(t *testing.T) {
+	for _, tc := range []struct {
+		event string
+		says  Reason
+		want  Reason
+	}{
+		{"ProvisioningFailed", JournalFull, JournalFull},
+		{"ProvisioningFailed", "", ""},
+		{"ProvisioningFailed", DeleteFailed, ""},
+		{"PopulatorFailed", "", PopulatorFailed},
+		{"UnrecognizedDataSourceKind", "", DataSourceUnrecognized},
+		{"BackOff", "", ""},
+		{"", "", ""},
+	} {
+		if got := OfEvent(tc.event, tc.says); got != tc.want {
+			t.Errorf("%s that says %q: %q, want %q", tc.event, tc.says, got, tc.want)
+		}
+	}
+}
