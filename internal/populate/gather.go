@@ -15,7 +15,6 @@ import (
 
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/objects"
-	"github.com/purser-csi/purser/internal/populate/pod"
 	populate "github.com/purser-csi/purser/internal/populate/rules"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/sources"
@@ -93,7 +92,7 @@ func (c *Controller) source(ctx context.Context, name types.NamespacedName) (*un
 	return kube.Get(ctx, c.Sources, name, object)
 }
 
-// readPod reads how far the pod is, or how it ended. The container ended when it says so.
+// readPod reads how far the pod is, or how it ended.
 func (c *Controller) readPod(ctx context.Context, s *populate.Snapshot) {
 	switch status := podStatus(s.Pod); {
 	case status.Phase == corev1.PodRunning && status.PodIP != "" && c.Progress != nil:
@@ -104,7 +103,7 @@ func (c *Controller) readPod(ctx context.Context, s *populate.Snapshot) {
 			}
 		}
 	case status.Phase == corev1.PodFailed || status.Phase == corev1.PodSucceeded:
-		s.Outcome = new(outcomeOf(s.Pod))
+		s.Outcome = new(populate.OutcomeOf(s.Pod))
 	}
 }
 
@@ -113,29 +112,6 @@ func podStatus(of *corev1.Pod) corev1.PodStatus {
 		return corev1.PodStatus{}
 	}
 	return of.Status
-}
-
-// outcomeOf returns how a pod ended.
-func outcomeOf(ended *corev1.Pod) populate.Outcome {
-	o := populate.Outcome{Message: ended.Status.Message, At: ended.CreationTimestamp.Time}
-	for _, status := range ended.Status.ContainerStatuses {
-		container := status.State.Terminated
-		if container == nil {
-			continue
-		}
-		if !container.FinishedAt.IsZero() {
-			o.At = container.FinishedAt.Time
-		}
-		said := pod.ReadTermination(container.Message)
-		o.Written = said.Written
-		switch {
-		case said.Problem != "":
-			o.Message = said.Problem
-		case container.Reason != "":
-			o.Message = container.Reason + ", exit code " + strconv.Itoa(int(container.ExitCode))
-		}
-	}
-	return o
 }
 
 // Read implements reconcile.Reader.

@@ -38,12 +38,6 @@ type Config struct {
 	Listened        func(net.Addr) // receives the address of the progress; may be nil
 }
 
-// Termination is the termination message.
-type Termination struct {
-	Written int64  `json:"written"`
-	Problem string `json:"problem,omitempty"` // empty for success
-}
-
 // The kubelet keeps 4096 bytes of a message.
 const longestProblem = 3000
 
@@ -62,12 +56,12 @@ func Run[S any](ctx context.Context, cfg Config, source S, write Function[S]) er
 		defer stop()
 	}
 	err := write(ctx, source, cfg.Target, func(p Progress) { progress.Store(&p) })
-	end := Termination{Written: progress.Load().Done}
+	end := populate.Termination{Written: progress.Load().Done}
 	if err != nil {
 		end.Problem = err.Error()
 		end.Problem = end.Problem[:min(len(end.Problem), longestProblem)]
 	}
-	return errors.Join(err, end.write(cfg.TerminationLog))
+	return errors.Join(err, report(end, cfg.TerminationLog))
 }
 
 func serve(ctx context.Context, cfg Config, progress func() *Progress) (stop func(), err error) {
@@ -88,7 +82,8 @@ func serve(ctx context.Context, cfg Config, progress func() *Progress) (stop fun
 	return func() { _ = server.Close() }, nil
 }
 
-func (t Termination) write(path string) error {
+// report writes the termination message.
+func report(t populate.Termination, path string) error {
 	if path == "" {
 		return nil
 	}
@@ -97,18 +92,6 @@ func (t Termination) write(path string) error {
 		return err
 	}
 	return os.WriteFile(path, raw, 0o600)
-}
-
-// ReadTermination returns what a termination message says; a text that is none is the problem.
-func ReadTermination(message string) Termination {
-	if message == "" {
-		return Termination{}
-	}
-	var t Termination
-	if json.Unmarshal([]byte(message), &t) != nil {
-		return Termination{Problem: message}
-	}
-	return t
 }
 
 // readTimeout bounds one read of the progress, which runs within a reconcile.

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	populate "github.com/purser-csi/purser/internal/populate/rules"
 )
 
 // The progress is served while the function runs, and the end is in the termination message.
@@ -26,14 +28,14 @@ func TestRun(t *testing.T) {
 			return fails
 		})
 	raw, unread := os.ReadFile(log)
-	said := ReadTermination(string(raw))
+	said := populate.ReadTermination(string(raw))
 	if !errors.Is(err, fails) || unread != nil || said.Written != 3 || len(said.Problem) != longestProblem {
 		t.Errorf("%d bytes written, a problem of %d", said.Written, len(said.Problem))
 	}
 	if _, is := ReadProgress(t.Context(), at.String()); is {
 		t.Error("the progress is served after the end")
 	}
-	if got := ReadTermination("OOM"); got.Problem != "OOM" {
+	if got := populate.ReadTermination("OOM"); got.Problem != "OOM" {
 		t.Errorf("%+v", got)
 	}
 }
