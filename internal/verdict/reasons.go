@@ -358,6 +358,7 @@ const (
 	ExplainUnread         Reason = "ExplainUnread"
 	BinderSilent          Reason = "BinderSilent"
 	ProvisionerSilent     Reason = "ProvisionerSilent"
+	PopulatorSilent       Reason = "PopulatorSilent"
 	DriverSlow            Reason = "DriverSlow"
 	ResizerSilent         Reason = "ResizerSilent"
 	ModificationAwaited   Reason = "ModificationAwaited"

@@ -28,7 +28,9 @@ func TestAdviceIsAccepted(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := adviceServer{t, api, properties.Server{Kubectl: filepath.Join(bin, "kubectl"), Kubeconfig: server.Kubeconfig()}}
-	p.make(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "shop"}})
+	for _, name := range []string{"shop", "populators"} {
+		p.make(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}})
+	}
 	for _, namespace := range []string{"shop", "kube-system"} {
 		p.make(map[string]any{
 			"apiVersion": "v1", "kind": "ServiceAccount",

@@ -3,6 +3,7 @@ package explain
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -115,13 +116,16 @@ func commandsOf(t *testing.T, s situation, base []map[string]any, object, namesp
 	return lines
 }
 
+// madeOfUID matches names that a controller makes of the uid of a claim.
+var madeOfUID = regexp.MustCompile(`^(pvc|prime|populate)-uid-`)
+
 // namesOf returns the hostile names for those that the objects have and refer to. Names of drivers, of
 // leases and of their namespace stay, which select what a component is, and those that a controller makes
 // and a text has: of attachments, secrets, quotas and limits.
 func namesOf(objects []map[string]any, change func(string) string) map[string]string {
 	names := map[string]string{}
 	note := func(value any) {
-		if name, _ := value.(string); name != "" && name != "kube-system" && name != "disk.example.com" && !strings.HasPrefix(name, "csi-") {
+		if name, _ := value.(string); name != "" && name != "kube-system" && name != "disk.example.com" && !strings.HasPrefix(name, "csi-") && !madeOfUID.MatchString(name) {
 			names[name] = change(name)
 		}
 	}

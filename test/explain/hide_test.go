@@ -69,7 +69,7 @@ const private = `
 
 // The names that stay are in no cluster alone: those of drivers and sidecars, and of common software.
 var publicName = regexp.MustCompile(`^(disk\.example\.com|.*csi.*|kube-.*|default|default-scheduler|external-.*|driver\.longhorn\.io|disk-example-com|` +
-	`snapshot-controller.*|(group)?snapcontent-.*|node-driver-registrar|purser.*|redacted)$`)
+	`snapshot-controller.*|(group)?snapcontent-.*|(pvc|prime|populate)-uid-.*|node-driver-registrar|purser.*|redacted)$`)
 
 // nameFields are the fields that have a name of an object, or an address; others end in Name.
 var nameFields = []string{

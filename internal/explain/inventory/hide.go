@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	explain "github.com/purser-csi/purser/internal/explain/rules"
+	"github.com/purser-csi/purser/internal/names"
 )
 
 // publicNames are namespaces of common software. They do not identify the owner of a cluster.
@@ -142,7 +143,8 @@ func mapStrings(value any, change func(string) string) any {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for key, inner := range v {
-			if key == "apiVersion" || key == "kind" { // a claim may be called v1
+			// A claim may be called v1, and a name may be the end of a reason, such as Up.
+			if key == "apiVersion" || key == "kind" || key == names.AnnReason {
 				out[key] = inner
 				continue
 			}

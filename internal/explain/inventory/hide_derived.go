@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	populate "github.com/purser-csi/purser/internal/populate/rules"
 )
 
 // noteDerived replaces the words of names that a controller makes of other names: of the pods and claims of a
@@ -32,6 +34,9 @@ func noteDerived(items []map[string]any, words map[string]string) {
 		}
 	}
 	for _, item := range items {
+		noteMadeForClaim(item, words)
+	}
+	for _, item := range items {
 		pod := unstructured.Unstructured{Object: item}
 		if pod.GetKind() != "Pod" {
 			continue
@@ -40,6 +45,22 @@ func noteDerived(items []map[string]any, words map[string]string) {
 			if name, _ := volume["name"].(string); volume["ephemeral"] != nil {
 				words[pod.GetName()+"-"+name] = wordFor(pod.GetName()) + "-" + wordFor(name)
 			}
+		}
+	}
+}
+
+// noteMadeForClaim keeps the names of the volume that is provisioned for a claim, and of the prime
+// claim and the pod that a populator makes for it: they have no more than its uid.
+func noteMadeForClaim(item map[string]any, words map[string]string) {
+	claim := unstructured.Unstructured{Object: item}
+	if claim.GetKind() != "PersistentVolumeClaim" || claim.GetUID() == "" {
+		return
+	}
+	for _, name := range []string{
+		"pvc-" + string(claim.GetUID()), populate.PrimeName(claim.GetUID()), populate.PodName(claim.GetUID()),
+	} {
+		if words[name] != "" {
+			words[name] = name
 		}
 	}
 }

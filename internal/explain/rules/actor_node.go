@@ -25,7 +25,7 @@ func (c *Cluster) nodePlugin(driver string) *workload {
 func (c *Cluster) byNodePlugin(driver, node string, f Finding) Finding {
 	f = c.refusedByKubelet(driver, node, f)
 	w := c.nodePlugin(driver)
-	if w == nil || c.lacks(Pod) || c.index.nodes[node] == nil {
+	if f.Reason == verdict.RegistrationRefused || w == nil || c.lacks(Pod) || c.index.nodes[node] == nil {
 		return f
 	}
 	for _, pod := range c.index.podsOf[w.ref] {
@@ -109,8 +109,15 @@ var alwaysTolerated = map[string]bool{
 // refusedByKubelet adds what the registrar has said on the Node of a refusal by the kubelet (NR-H4).
 func (c *Cluster) refusedByKubelet(driver, node string, f Finding) Finding {
 	event := c.lastEvent(Ref{Kind: Node, Name: node}, string(verdict.RegistrationRefused))
-	if event != nil && strings.Contains(event.Message, " "+driver+" ") {
-		f.Evidence = append(f.Evidence, eventEvidence(event, c.Now))
+	if event == nil || !strings.Contains(event.Message, " "+driver+" ") {
+		return f
 	}
+	f = f.waits(verdict.RegistrationRefused, Administrator, "the kubelet of node %s to register driver %q, which it "+
+		"refused: %s", node, driver, said(event, event.Message))
+	f.Evidence = append(f.Evidence, eventEvidence(event, c.Now))
+	f.Fix = []Step{{
+		Text:    verdict.Advice(verdict.RegistrationRefused),
+		Command: shell.Command("kubectl describe node %s", node),
+	}}
 	return f
 }

@@ -80,7 +80,7 @@ func isSameCause(a, b Finding) bool {
 // follows to its end.
 func isFailureOf(failed, other Finding) bool {
 	chain := linksOf(failed)
-	return failed.Reason == verdict.CreateFailed && len(other.Chain) > len(chain) &&
+	return slices.Contains(createReasons, failed.Reason) && len(other.Chain) > len(chain) &&
 		slices.EqualFunc(chain, other.Chain[:len(chain)], func(a, b Link) bool { return a.Object == b.Object })
 }
 

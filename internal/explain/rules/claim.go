@@ -83,7 +83,7 @@ func (c *Cluster) isHandedOver(claim *corev1.PersistentVolumeClaim, driver strin
 	if claim.Annotations[names.AnnStorageProvisioner] != "" {
 		return false
 	}
-	if c.lastEvent(claimRef(claim), "Provisioning", "ProvisioningFailed") != nil {
+	if c.lastEventNotBy(binderName, claimRef(claim), "Provisioning", "ProvisioningFailed") != nil {
 		return true
 	}
 	state, binder := c.healthOf(controllerManager)
@@ -155,6 +155,11 @@ func (c *Cluster) binderSilent(claim *corev1.PersistentVolumeClaim, todo verdict
 		until := since.Add(patience)
 		f.Reason, f.Actor, f.Until, f.Cause = todo.Because().Reason, Itself, &until, claimRef(claim)
 		return []Finding{f}
+	}
+	event := c.lastEvent(claimRef(claim), "ProvisioningFailed")
+	if event != nil && reasonOf(event) == verdict.ProvisionerNotAsked {
+		found, _ := c.told(event, f.about(claimRef(claim)))
+		return []Finding{found}
 	}
 	f.Actor, f.Cause = Administrator, Ref{Kind: Lease, Namespace: "kube-system", Name: controllerManager.lease}
 	f.Evidence = append([]Evidence{{
@@ -240,6 +245,7 @@ func (c *Cluster) lostClaim(claim *corev1.PersistentVolumeClaim, f Finding) Find
 			claimRef(claim), "metadata.annotations[" + names.AnnBindCompleted + "]", "present",
 			"absent, if the claim was never bound",
 		})
+		f.Reason = verdict.ClaimMarkedBound
 		f.Fix = append(f.Fix, Step{
 			Text: "If the claim is new or a copy, remove the annotation, which only the controller may write; the " +
 				"claim then gets a volume",

@@ -12,6 +12,7 @@ import (
 	binding "github.com/purser-csi/purser/internal/binder/rules"
 	"github.com/purser-csi/purser/internal/names"
 	"github.com/purser-csi/purser/internal/shell"
+	source "github.com/purser-csi/purser/internal/sources/rules"
 	"github.com/purser-csi/purser/internal/verdict"
 )
 
@@ -19,6 +20,9 @@ import (
 // in the order of the steps: the provisioner refuses, no provisioner runs, the driver returned an
 // error.
 func (c *Cluster) provisioning(claim *corev1.PersistentVolumeClaim, s binding.Snapshot, f Finding) []Finding {
+	if source.Of(claim).IsForeign() {
+		return c.populating(claim, f)
+	}
 	driver := binding.Driver(s.Class.Provisioner)
 	var findings []Finding
 	if unreadable := c.journalUnreadable(driver, claim.Annotations[names.AnnSelectedNode], f); unreadable != nil {
@@ -140,12 +144,20 @@ func (c *Cluster) renewedAfter(of component, t time.Time) bool {
 	return state == renewed && renewTime(lease).After(t)
 }
 
+// createReasons are those of an error of the driver.
+var createReasons = []verdict.Reason{
+	verdict.CreateFailed, verdict.CreateUncertain, verdict.CreateInfeasible, verdict.CreateExhausted,
+}
+
 // driverAnswer reads the last ProvisioningFailed event.
 func (c *Cluster) driverAnswer(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, f Finding,
 	event *corev1.Event,
 ) Finding {
 	answer := readAnswer(class.Provisioner, event.Message)
 	if found, is := c.secretForbiddenByEvent(event, provisionerAccount, secretsOfClass(claim, class), f); is {
+		return found
+	}
+	if found, is := c.told(event, f); is {
 		return found
 	}
 	f.Reason, f.Cause = verdict.CreateFailed, Ref{Kind: Class, Name: class.Name}
@@ -158,15 +170,19 @@ func (c *Cluster) driverAnswer(claim *corev1.PersistentVolumeClaim, class *stora
 	default:
 		f.WaitsFor = fmt.Sprintf("the driver to accept the request; it answered %s: %s", answer.code, words)
 	}
+	if reason := reasonOf(event); slices.Contains(createReasons, reason) {
+		f.Reason = reason
+	}
 	f.Evidence = []Evidence{eventEvidence(event, c.Now)}
 	answer.step.Command = shell.Command("kubectl get storageclass %s -o yaml", class.Name)
-	f.Fix = []Step{
-		answer.step,
-		{
-			Text:    "The attempt is repeated by itself, with growing pauses of up to some minutes",
-			Command: shell.Command("kubectl -n %s describe pvc %s", claim.Namespace, claim.Name),
-		},
+	again := Step{
+		Text:    "The attempt is repeated by itself, with growing pauses of up to some minutes",
+		Command: shell.Command("kubectl -n %s describe pvc %s", claim.Namespace, claim.Name),
 	}
+	if f.Reason == verdict.CreateInfeasible || f.Reason == verdict.CreateUncertain {
+		again.Text = verdict.Advice(f.Reason)
+	}
+	f.Fix = []Step{answer.step, again}
 	return f
 }
 

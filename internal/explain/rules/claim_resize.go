@@ -220,6 +220,9 @@ func (c *Cluster) expansionFailed(
 	if found, is := c.secretForbiddenByEvent(event, resizerAccount, c.secretsOfBound(claim), f); is {
 		return found
 	}
+	if found, is := c.told(event, f); is {
+		return found
+	}
 	answer := readAnswer(driver, event.Message)
 	f = f.waits(
 		verdict.ResizeFailed, answer.actor, "the driver to expand the volume; it failed: %s", said(event, answer.words),
@@ -282,8 +285,12 @@ func (c *Cluster) notModified(claim *corev1.PersistentVolumeClaim, wants string,
 		if found, is := c.secretForbiddenByEvent(event, resizerAccount, c.secretsOfBound(claim), f); is {
 			return found
 		}
+		if found, is := c.told(event, f); is {
+			return found
+		}
 		answer := readAnswer(c.driverOfClaim(keyOf(claim)), event.Message)
-		f.Actor, f.Fix = Administrator, []Step{{Text: "The driver failed: " + said(event, answer.words)}}
+		f.Reason, f.Actor = verdict.ModifyFailed, Administrator
+		f.Fix = []Step{{Text: "The driver failed: " + said(event, answer.words)}}
 		if answer.code != "" || answer.isKnown {
 			f.Actor, f.Fix = answer.actor, append(f.Fix, answer.step)
 		}

@@ -56,6 +56,7 @@ func (c *Cluster) explainClass(class *storagev1.StorageClass) Report {
 	}
 	report.Findings = append(report.Findings, c.classSecrets(class, base)...)
 	report.Findings = append(report.Findings, c.twoDefaults(class, base)...)
+	report.Findings = append(report.Findings, c.classCapacity(class, base)...)
 	report.Next = "claims that name it get volumes"
 	return c.finish(report, Lease, CSIDriver)
 }
@@ -92,6 +93,30 @@ func (c *Cluster) classSecrets(class *storagev1.StorageClass, f Finding) []Findi
 		Text:    "Create the secret as the driver documents it",
 		Command: shell.Command("kubectl -n %s get secret %s", secret.Namespace, secret.Name),
 	}}
+	return []Finding{f}
+}
+
+// classCapacity is about the capacity that the driver does not say, which the scheduler needs for claims of
+// the class.
+func (c *Cluster) classCapacity(class *storagev1.StorageClass, f Finding) []Finding {
+	f, is := c.told(c.lastEvent(f.Object, string(verdict.CapacityUnknown), string(verdict.CapacityInvalid)), f)
+	if !is {
+		return nil
+	}
+	published := 0
+	for _, capacity := range c.Capacities {
+		if capacity.StorageClassName != class.Name {
+			continue
+		}
+		if published++; capacity.Capacity == nil {
+			f.Evidence = append(f.Evidence, Evidence{
+				Ref{Capacity, capacity.Namespace, capacity.Name}, "capacity", "absent", "what the driver says",
+			})
+		}
+	}
+	if published > 0 && len(f.Evidence) == 1 && f.Reason == verdict.CapacityUnknown {
+		return nil // the driver has said it since
+	}
 	return []Finding{f}
 }
 

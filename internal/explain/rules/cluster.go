@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	populate "github.com/purser-csi/purser/internal/populate/rules"
 	protection "github.com/purser-csi/purser/internal/protection/rules"
 )
 
@@ -148,6 +149,7 @@ type Cluster struct {
 // index finds objects without a scan. It is built by [Cluster.Prepare].
 type index struct {
 	claims        map[types.NamespacedName]*corev1.PersistentVolumeClaim
+	primes        map[string][]*corev1.PersistentVolumeClaim // prime claims of populators by name
 	volumes       map[string]*corev1.PersistentVolume
 	classes       map[string]*storagev1.StorageClass
 	pods          map[types.NamespacedName]*corev1.Pod
@@ -181,6 +183,12 @@ type index struct {
 func (c *Cluster) Prepare() *Cluster {
 	x := &c.index
 	x.claims = byKey(c.Claims)
+	x.primes = map[string][]*corev1.PersistentVolumeClaim{}
+	for _, claim := range c.Claims {
+		if strings.HasPrefix(claim.Name, populate.PrimePrefix) {
+			x.primes[claim.Name] = append(x.primes[claim.Name], claim)
+		}
+	}
 	x.pods = byKey(c.Pods)
 	x.snapshots = byKey(c.Snapshots)
 	x.volumes = byName(c.Volumes)

@@ -161,6 +161,7 @@ func (c *Cluster) holdsItsVolume(claim *corev1.PersistentVolumeClaim) bool {
 
 // finish fills in the state, and what of the input could have changed the answer.
 func (c *Cluster) finish(report Report, used ...Kind) Report {
+	report = c.withThrottled(report)
 	report.State = Well
 	if len(report.Findings) > 0 {
 		report.State = Stuck

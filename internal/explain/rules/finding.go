@@ -210,7 +210,7 @@ func urgency(g Group) int {
 	switch {
 	case g.Normal:
 		return 2
-	case g.Reason == verdict.ClaimLost, g.Reason == verdict.ClaimMisbound:
+	case g.Reason == verdict.ClaimLost, g.Reason == verdict.ClaimMisbound, g.Reason == verdict.ClaimMarkedBound:
 		return 0
 	}
 	return 1

@@ -181,7 +181,12 @@ func (c *Cluster) groupTaking(content *groupv1.VolumeGroupSnapshotContent, f Fin
 		return f
 	case content.Status != nil && content.Status.Error != nil:
 		message := deref(content.Status.Error.Message)
-		return driverFailed(f.about(ref), message, Evidence{ref, "status.error.message", message, "absent"})
+		reason := verdict.GroupContentCheckFailed
+		if content.Spec.Source.GroupSnapshotHandles == nil && content.Status.VolumeGroupSnapshotHandle == nil {
+			reason = verdict.GroupContentCallFailed
+		}
+		proof := Evidence{ref, "status.error.message", message, "absent"}
+		return driverFailed(f.about(ref), reason, message, proof)
 	case state == expired || state == noLease:
 		return c.groupSilent(of, f)
 	}
@@ -252,10 +257,15 @@ func (c *Cluster) groupContentHeld(
 	case finalizer != names.FinalizerGroupContent:
 		return c.heldBy(finalizer, f)
 	case event != nil:
-		return driverFailed(f, event.Message, eventEvidence(event, c.Now))
+		if found, is := c.told(event, f); is {
+			return found
+		}
+		return driverFailed(f, verdict.GroupContentDeleteFailed, event.Message, eventEvidence(event, c.Now))
 	case content.Status != nil && content.Status.Error != nil:
 		message := deref(content.Status.Error.Message)
-		return driverFailed(f, message, Evidence{f.Object, "status.error.message", message, "absent"})
+		return driverFailed(f, verdict.GroupContentDeleteFailed, message, Evidence{
+			f.Object, "status.error.message", message, "absent",
+		})
 	}
 	return c.bySilence(of, verdict.SnapshotterSilent, finalizer, f)
 }

@@ -18,17 +18,22 @@ func (c *Cluster) claimHealth(claim *corev1.PersistentVolumeClaim) []Finding {
 	if pv := c.index.volumes[claim.Spec.VolumeName]; pv != nil {
 		f = f.about(volumeRef(pv))
 	}
+	event := c.lastEvent(claimRef(claim), volumeEvents...)
 	if status := claim.Status.HealthStatus; status != nil && len(status.HealthConditions) > 0 {
 		f.Since = sinceOf(status.LastTransitionTime.Time)
-		return []Finding{unhealthy(f, claim, status.HealthConditions, "", Evidence{
+		return []Finding{flapping(event, unhealthy(f, claim, status.HealthConditions, "", Evidence{
 			claimRef(claim), "status.healthStatus.healthConditions", quote(volumehealth.Text(status.HealthConditions)),
 			"none",
-		})}
+		}))}
 	}
-	event := c.lastEvent(claimRef(claim), "VolumeConditionAbnormal", "VolumeConditionNormal")
 	if event != nil && event.Reason == "VolumeConditionAbnormal" {
 		f.Since = sinceOf(event.FirstTimestamp.Time)
-		return []Finding{unhealthy(f, claim, nil, event.Message, eventEvidence(event, c.Now))}
+		return []Finding{flapping(event, unhealthy(f, claim, nil, event.Message, eventEvidence(event, c.Now)))}
+	}
+	if found, is := c.told(event, f); is {
+		found.Since = sinceOf(event.FirstTimestamp.Time)
+		found.WaitsFor = "a problem of its volume to end, of a kind that is not known: " + said(event, event.Message)
+		return []Finding{found}
 	}
 	for _, pod := range c.index.users[keyOf(claim)] {
 		for _, p := range podProblems(pod) {
@@ -39,6 +44,19 @@ func (c *Cluster) claimHealth(claim *corev1.PersistentVolumeClaim) []Finding {
 		}
 	}
 	return nil
+}
+
+// volumeEvents are those of the health monitor about a claim.
+var volumeEvents = []string{"VolumeConditionAbnormal", "VolumeConditionNormal", "UnknownVolumeHealthCondition"}
+
+// flapping narrows a finding down to problems that come and go, if the last event says so.
+func flapping(event *corev1.Event, f Finding) Finding {
+	if event == nil || reasonOf(event) != verdict.VolumeHealthFlapping {
+		return f
+	}
+	f.Reason = verdict.VolumeHealthFlapping
+	f.Fix = append(f.Fix, Step{Text: verdict.Advice(f.Reason)})
+	return f
 }
 
 // podProblem is a volume of a pod of which the driver reports problems on the node of the pod.

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 
@@ -29,6 +30,12 @@ func (c *Cluster) claimHeld(claim *corev1.PersistentVolumeClaim, finalizer strin
 		}
 		if pv := c.index.volumes[claim.Spec.VolumeName]; pv != nil && pv.Spec.CSI != nil {
 			return c.bySilence(provisioner(pv.Spec.CSI.Driver), verdict.ProvisionerSilent, finalizer, f)
+		}
+	case populatorOf(claim) + finalizerOfPopulators:
+		if prime := c.primeOf(claim); prime != nil && prime.DeletionTimestamp != nil {
+			f.Evidence = append(f.Evidence, Evidence{claimRef(prime), "metadata.name", prime.Name, "it is gone"})
+			return f.about(claimRef(prime)).waits(verdict.FinalizerHeld, Itself,
+				"its populator to delete prime claim %s in namespace %s", prime.Name, prime.Namespace)
 		}
 	case names.FinalizerSnapshotClaim:
 		for _, s := range c.Snapshots {
@@ -72,7 +79,10 @@ func (c *Cluster) bySilence(of component, reason verdict.Reason, finalizer strin
 // snapshotHeld is the same for a snapshot in deletion.
 func (c *Cluster) snapshotHeld(s *snapshotv1.VolumeSnapshot, finalizer string, f Finding) Finding {
 	content := c.contentOf(s)
+	group := c.index.groups[Ref{GroupSnapshot, s.Namespace, snapshotting.GroupOf(s)}.key()]
 	switch {
+	case group != nil && group.DeletionTimestamp == nil && holderOf(finalizer) != "":
+		return deletedAlone(group, f)
 	case finalizer == names.FinalizerSnapshotSource, finalizer == names.FinalizerRestoreSource:
 		if user := c.restoring(s); user != nil {
 			return f.about(claimRef(user)).waits(verdict.SnapshotStillUsed, Itself,
@@ -110,7 +120,12 @@ func (c *Cluster) explainContent(content *snapshotv1.VolumeSnapshotContent) Repo
 		report.Findings = []Finding{found}
 	} else if content.Status != nil && content.Status.Error != nil {
 		message := deref(content.Status.Error.Message)
-		report.Findings = []Finding{driverFailed(f, message, Evidence{ref, "status.error.message", message, "absent"})}
+		reason := verdict.ContentCheckFailed
+		if content.Spec.Source.SnapshotHandle == nil && content.Status.SnapshotHandle == nil {
+			reason = verdict.SnapshotFailed
+		}
+		proof := Evidence{ref, "status.error.message", message, "absent"}
+		report.Findings = []Finding{driverFailed(f, reason, message, proof)}
 	}
 	return c.finish(report, Lease, Snapshot, Event)
 }
@@ -128,20 +143,35 @@ func (c *Cluster) contentHeld(content *snapshotv1.VolumeSnapshotContent, finaliz
 		return found
 	}
 	if event := c.lastEvent(f.Object, "SnapshotDeleteError"); event != nil {
-		return driverFailed(f, event.Message, eventEvidence(event, c.Now))
+		return driverFailed(f, verdict.ContentDeleteFailed, event.Message, eventEvidence(event, c.Now))
 	}
 	if content.Status != nil && content.Status.Error != nil {
 		message := deref(content.Status.Error.Message)
-		return driverFailed(f, message, Evidence{f.Object, "status.error.message", message, "absent"})
+		return driverFailed(f, verdict.ContentDeleteFailed, message, Evidence{
+			f.Object, "status.error.message", message, "absent",
+		})
 	}
 	return c.heldBy(finalizer, f)
 }
 
+// deletedAlone is about a member of a group snapshot that is being deleted without its group.
+func deletedAlone(group *groupv1.VolumeGroupSnapshot, f Finding) Finding {
+	f = f.about(groupRef(group)).waits(verdict.SnapshotGroupAlive, User,
+		"its group snapshot %s to be deleted: a member goes with its group", group.Name)
+	f.Evidence = append(f.Evidence, Evidence{groupRef(group), "metadata.deletionTimestamp", "absent", "a time"})
+	f.Fix = []Step{{
+		Text:    "Delete the group snapshot if none of its members is needed",
+		Command: shell.Command("kubectl -n %s delete volumegroupsnapshot %s", group.Namespace, group.Name),
+		Risk:    "with the deletion policy Delete the snapshots of all members are destroyed",
+	}}
+	return f
+}
+
 // driverFailed is about a call for a snapshot that the driver answered with an error.
-func driverFailed(f Finding, message string, proof Evidence) Finding {
+func driverFailed(f Finding, reason verdict.Reason, message string, proof Evidence) Finding {
 	code, words := rpcCode(message)
 	actor, advice := rpcAdvice(code)
-	f = f.waits(verdict.SnapshotFailed, actor, "the driver, whose last call for it failed: %s", quote(firstLine(words)))
+	f = f.waits(reason, actor, "the driver, whose last call for it failed: %s", quote(firstLine(words)))
 	f.Evidence = append(f.Evidence, proof)
 	again := Step{
 		Text:    "It is repeated by itself. Do not remove the finalizer: the snapshot would stay on the backend",

@@ -8,6 +8,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
+	"github.com/purser-csi/purser/internal/names"
 	"github.com/purser-csi/purser/internal/shell"
 	"github.com/purser-csi/purser/internal/verdict"
 )
@@ -84,7 +85,27 @@ func (c *Cluster) explainLease(lease *coordinationv1.Lease) Report {
 	case ended:
 		report.Findings = []Finding{c.leaseExpired(lease, holder, renewed)}
 	}
+	if set := lease.Annotations[names.AnnIntentsUnreadable]; set != "" {
+		report.Findings = append(report.Findings, journalSkipped(ref, set))
+	}
 	return c.finish(report, Pod)
+}
+
+// journalSkipped is about a journal whose text could not be read and was set aside.
+func journalSkipped(ref Ref, text string) Finding {
+	f := findingAbout(ref, nil).waits(verdict.JournalSkipped, Administrator,
+		"a look at the volumes on the storage: the provisioner goes on without the requests of a journal that it "+
+			"could not read")
+	f.Evidence = []Evidence{{
+		ref, "metadata.annotations[" + names.AnnIntentsUnreadable + "]", fmt.Sprintf("%d bytes", len(text)), "absent",
+	}}
+	f.Fix = []Step{{
+		Text: verdict.Advice(verdict.JournalSkipped),
+		Command: shell.Command("kubectl -n %s annotate lease %s %s-", ref.Namespace, ref.Name,
+			names.AnnIntentsUnreadable),
+		Risk: "the annotation has the only copy of the requests: compare the volumes first",
+	}}
+	return f
 }
 
 func (c *Cluster) nodeLease(lease *coordinationv1.Lease, ended bool) []Finding {

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -53,6 +54,10 @@ func (c *Cluster) ephemeralMissing(pod *corev1.Pod, volume podVolume) Finding {
 	}
 	if found, is := c.claimRefused(&volume.template.Spec, f); is {
 		return chained(found, append(chain, Link{ref, found.WaitsFor}))
+	}
+	event := c.lastEvent(f.Object, "FailedBinding")
+	if event != nil && !strings.Contains(event.Message, "was not created for pod") {
+		return c.toldAs(verdict.EphemeralFailed, Administrator, event, f)
 	}
 	f = f.waits(verdict.PodClaimMissing, Itself, "%s", chain[0].WaitsFor)
 	until := pod.CreationTimestamp.Add(2 * time.Minute)

@@ -150,6 +150,9 @@ func (w *walk) claim(claim *corev1.PersistentVolumeClaim) Branch {
 	if pv := w.index.volumes[claim.Spec.VolumeName]; pv != nil && w.first(volumeRef(pv)) {
 		b.Children = append(b.Children, w.volume(pv))
 	}
+	if prime := w.primeOf(claim); prime != nil && claim.Spec.VolumeName == "" && w.first(claimRef(prime)) {
+		b.Children = append(b.Children, w.claim(prime))
+	}
 	for _, pod := range w.index.users[keyOf(claim)] {
 		if w.first(podRef(pod)) {
 			b.Children = append(b.Children, w.branch(w.explainPod(pod), podState(pod), pod.CreationTimestamp.Time))

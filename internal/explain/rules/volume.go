@@ -103,28 +103,17 @@ func (c *Cluster) reclaiming(pv *corev1.PersistentVolume) []Finding {
 		}
 		findings = append(findings, f)
 	}
+	if pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRecycle {
+		return append(findings, notRecycled(pv, base))
+	}
 	why, refused, unread := c.reclaimRefused(pv, driver, base)
 	findings = append(findings, refused...)
-	if event := c.lastEvent(volumeRef(pv), "VolumeFailedDelete"); event != nil {
-		f, forbidden := c.secretForbiddenByEvent(event, provisionerAccount, secretsOfVolume(pv), base)
-		if forbidden && len(findings) == 0 {
-			return append(findings, f)
-		}
-		answer := readAnswer(driver, event.Message)
-		f.Reason, f.Actor = verdict.DeleteFailed, answer.actor
-		f.WaitsFor = "the driver to delete the volume; it failed: " + said(event, answer.words)
-		f.Evidence = []Evidence{eventEvidence(event, c.Now)}
-		if len(findings) > 0 { // fields show what keeps the driver from being called; the event is no cause beside them
-			findings[0].Evidence = append(findings[0].Evidence, f.Evidence...)
-		}
-		f.Fix = []Step{answer.step, {
-			Text:    "It is repeated by itself. Do not remove the finalizer: the volume would stay on the backend",
-			Command: shell.Command("kubectl describe pv %s", pv.Name),
-			Risk:    "removing the finalizer leaks the volume",
-		}}
-		if len(findings) == 0 {
-			findings = append(findings, f)
-		}
+	switch event := c.lastEvent(volumeRef(pv), "VolumeFailedDelete"); {
+	case event != nil && len(findings) > 0:
+		// Fields show what keeps the driver from being called; the event is no cause beside them.
+		findings[0].Evidence = append(findings[0].Evidence, eventEvidence(event, c.Now))
+	case event != nil:
+		findings = append(findings, c.deletionFailed(pv, driver, event, base))
 	}
 	if unreadable := c.journalUnreadable(driver, "", base); unreadable != nil {
 		findings = append([]Finding{*unreadable}, findings...)
@@ -151,6 +140,42 @@ func (c *Cluster) reclaiming(pv *corev1.PersistentVolume) []Finding {
 	}
 	findings[0].Evidence = append(findings[0].Evidence, unread...)
 	return inWordsOf(why, findings)
+}
+
+// deletionFailed is about a volume whose last deletion failed, as an event says.
+func (c *Cluster) deletionFailed(pv *corev1.PersistentVolume, driver string, event *corev1.Event, f Finding) Finding {
+	if found, is := c.secretForbiddenByEvent(event, provisionerAccount, secretsOfVolume(pv), f); is {
+		return found
+	}
+	if found, is := c.told(event, f); is {
+		return found
+	}
+	answer := readAnswer(driver, event.Message)
+	f = f.waits(verdict.DeleteFailed, answer.actor, "the driver to delete the volume; it failed: %s",
+		said(event, answer.words))
+	f.Evidence = []Evidence{eventEvidence(event, c.Now)}
+	f.Fix = []Step{answer.step, {
+		Text:    "It is repeated by itself. Do not remove the finalizer: the volume would stay on the backend",
+		Command: shell.Command("kubectl describe pv %s", pv.Name),
+		Risk:    "removing the finalizer leaks the volume",
+	}}
+	return f
+}
+
+// notRecycled is about a released volume with the reclaim policy Recycle.
+func notRecycled(pv *corev1.PersistentVolume, f Finding) Finding {
+	f = f.waits(verdict.VolumeNotRecycled, Administrator,
+		"its data to be removed by hand: its reclaim policy is Recycle, which nothing carries out")
+	f.Evidence = []Evidence{{volumeRef(pv), "spec.persistentVolumeReclaimPolicy", "Recycle", "Delete or Retain"}}
+	f.Fix = []Step{{
+		Text: "Remove the data on the storage, then remove the reference to the previous claim; any claim that fits " +
+			"can get the volume then",
+		Command: shell.Command(
+			`kubectl patch pv %s --type=json -p '[{"op":"remove","path":"/spec/claimRef"}]'`, pv.Name,
+		),
+		Risk: "data that is left is seen by the next claim",
+	}}
+	return f
 }
 
 // volumeDeletion explains a PersistentVolume that is being deleted and does not go.
