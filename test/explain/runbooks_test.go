@@ -23,8 +23,8 @@ var runbooksPage = filepath.Join("..", "..", "docs", "runbooks.md")
 const runbooksHead = `# Runbooks
 
 One section for each [reason](reasons.md) that an administrator acts on: an event as it stands at the object, what
-` + "`purser explain`" + ` says, and the fix. The examples are situations of the tests (test/explain), each from a public thread; their
-names are replaced by yours in your cluster. Made by ` + "`make generate`" + `.
+` + "`purser explain`" + ` says, and the fix. The examples are situations of the tests (test/explain), each from a public thread or a
+page of these docs; your cluster has other names. Made by ` + "`make generate`" + `.
 
 `
 
@@ -45,12 +45,7 @@ func runbooks(t *testing.T) []runbook {
 	byReason := map[verdict.Reason]runbook{}
 	for _, s := range all {
 		path := s.dump(t, base)
-		out, _ := run(t, "explain", s.Explain, "-n", "shop", "--now", now, "-o", "json", "--from", path)
-		var answer command.Answer
-		if err := json.Unmarshal([]byte(out), &answer); err != nil || len(answer.Reports) != 1 {
-			t.Fatalf("%s: %v: %s", s.Name, err, out)
-		}
-		report := answer.Reports[0]
+		report := s.report(t, base)
 		findings := report.Findings
 		if report.Refused != nil {
 			findings = append(findings, *report.Refused)
@@ -76,15 +71,19 @@ func runbooks(t *testing.T) []runbook {
 func (s situation) event(f rules.Finding) string {
 	for _, o := range s.Objects {
 		if o["kind"] == "Event" {
-			return fmt.Sprintf("%v %v: %v", o["type"], o["reason"], o["message"])
+			kind, is := o["type"].(string)
+			if !is {
+				kind = "Warning"
+			}
+			return fmt.Sprintf("%s %v: %v", kind, o["reason"], o["message"])
 		}
 	}
 	if f.Event == "" {
 		return ""
 	}
-	kind := "Normal"
-	if verdict.Describe(f.Decision).Severity == verdict.Warning {
-		kind = "Warning"
+	kind := "Warning" // that of the attach-detach controller on pods is one of each decision
+	if verdict.Describe(f.Decision).Severity == verdict.Normal {
+		kind = "Normal"
 	}
 	return fmt.Sprintf("%s %s: %s", kind, f.Event, f.Words)
 }
@@ -127,15 +126,18 @@ func TestRunbooks(t *testing.T) {
 		}
 	}
 	t.Logf("%d reasons, %d with an event", len(all), withEvent)
-	b.WriteString("\n## Without an example\n\nThese have a Warning, and their meaning and advice on the page of reasons:")
-	for i, reason := range withoutExample {
-		mark := ","
-		if i == 0 {
-			mark = ""
+	b.WriteString("\n## Where another acts\n\nThese have a Warning, and no person who runs the cluster acts on them:\n\n")
+	actors := actorsOf(t)
+	for _, reason := range verdict.All() {
+		has := slices.ContainsFunc(all, func(r runbook) bool { return r.reason == reason })
+		if verdict.Describe(reason).Severity == verdict.Warning && !has && withoutExample[reason] == "" {
+			fmt.Fprintf(&b, "- %s: %s\n", linkTo(reason), actors[reason])
 		}
-		fmt.Fprintf(&b, "%s\n[%s](reasons.md#%s)", mark, reason, strings.ToLower(string(reason)))
 	}
-	b.WriteString(".\n")
+	b.WriteString("\n## Without an example\n\nThese have a Warning, and their meaning and advice on the page of reasons:\n\n")
+	for _, reason := range slices.Sorted(maps.Keys(withoutExample)) {
+		fmt.Fprintf(&b, "- %s: %s\n", linkTo(reason), withoutExample[reason])
+	}
 	if *update {
 		if err := os.WriteFile(runbooksPage, []byte(b.String()), 0o600); err != nil {
 			t.Fatal(err)
@@ -147,24 +149,63 @@ func TestRunbooks(t *testing.T) {
 	}
 }
 
-// withoutExample are reasons with a Warning that no situation has: docs/reasons.md has their meaning and
-// advice, docs/runbooks.md no example. Most follow from an answer of the driver, a failed read or the state of
-// a process, none of which is in a dump.
-var withoutExample = []verdict.Reason{
-	verdict.CapacityInvalid, verdict.CapacityUnknown, verdict.ClaimMarkedBound, verdict.CleanupGivenUp,
-	verdict.ContentCheckFailed, verdict.ContentDeleteFailed, verdict.ContentShared,
-	verdict.CreateAttributesForbidden, verdict.CreateInfeasible, verdict.CreateResponseInvalid,
-	verdict.CreateUncertain, verdict.DataSourceUnrecognized, verdict.DeletionHeldUp, verdict.DriverLacks,
-	verdict.EphemeralFailed, verdict.GroupContentCallFailed, verdict.GroupContentCheckFailed,
-	verdict.GroupContentDeleteFailed, verdict.GroupContentHeld, verdict.GroupContentShared,
-	verdict.HotLoopThrottled, verdict.JournalFull, verdict.JournalSkipped, verdict.ModifyDriverLacks,
-	verdict.ModifyFailed, verdict.NamespaceForbidden, verdict.PopulatorFailed, verdict.PopulatorNameTaken,
-	verdict.PopulatorSourceInvalid, verdict.PopulatorSourceMissing, verdict.PopulatorSourceNotGranted,
-	verdict.PopulatorVolumeForeign, verdict.PopulatorWriteFailed, verdict.ProvisionerNotAsked,
-	verdict.ProvisioningHeldUp, verdict.ReclaimPolicyUnknown, verdict.RegistrationRefused,
-	verdict.ResizeNeedsOffline, verdict.SecretUnfit, verdict.SnapshotGroupAlive,
-	verdict.SnapshotRestoring, verdict.SourceForbidden, verdict.SourceNotReady, verdict.VolumeAbandoned,
-	verdict.VolumeConflict, verdict.VolumeHealthFlapping, verdict.VolumeHealthStatusUnknown, verdict.VolumeNotRecycled, verdict.VolumeRejected, verdict.VolumeSecretUnreadable,
+// linkTo returns a link to the section of a reason.
+func linkTo(reason verdict.Reason) string {
+	return fmt.Sprintf("[%s](reasons.md#%s)", reason, strings.ToLower(string(reason)))
+}
+
+// actorsOf returns what the situations say of each reason of a finding or of its decision: who acts, or by
+// which reason explain names it more precisely.
+func actorsOf(t *testing.T) map[verdict.Reason]string {
+	t.Helper()
+	base, all := readSituations(t)
+	actors := map[verdict.Reason]string{}
+	note := func(reason verdict.Reason, text string) {
+		if reason != "" && actors[reason] == "" {
+			actors[reason] = text
+		}
+	}
+	for _, s := range all {
+		for _, f := range s.report(t, base).Findings {
+			switch f.Actor {
+			case rules.User:
+				note(f.Reason, "the user acts")
+			case rules.Itself:
+				note(f.Reason, "it goes on by itself")
+			default:
+				note(f.Reason, "the "+string(f.Actor)+" acts")
+			}
+		}
+	}
+	for _, s := range all {
+		for _, f := range s.report(t, base).Findings {
+			note(f.Decision, "explain is more precise, for instance "+linkTo(f.Reason))
+		}
+	}
+	return actors
+}
+
+// report returns the answer about the object of a situation.
+func (s situation) report(t *testing.T, base []map[string]any) rules.Report {
+	t.Helper()
+	out, _ := run(t, "explain", s.Explain, "-n", "shop", "--now", now, "-o", "json", "--from", s.dump(t, base))
+	var answer command.Answer
+	if err := json.Unmarshal([]byte(out), &answer); err != nil || len(answer.Reports) != 1 {
+		t.Fatalf("%s: %v: %s", s.Name, err, out)
+	}
+	return answer.Reports[0]
+}
+
+// withoutExample are reasons with a Warning that no situation has, each with why: docs/reasons.md has their
+// meaning and advice.
+var withoutExample = map[verdict.Reason]string{
+	verdict.CleanupGivenUp:       "the claim is gone, so there is no object to explain; the event names the volume to look for",
+	verdict.ContentShared:        "nothing to do: the content is removed, and nothing waits",
+	verdict.GroupContentShared:   "nothing to do: the content is removed, and nothing waits",
+	verdict.ReclaimPolicyUnknown: "the API server refuses a volume with such a policy",
+	verdict.SnapshotRestoring:    "nothing to do at the snapshot: explain follows the claim that is restored from it",
+	verdict.SourceNotReady:       "nothing to do at the claim: explain follows what the source waits for",
+	verdict.VolumeAbandoned:      "the volume is gone, so there is no object to explain; the event has the handle to look for",
 }
 
 // Each reason with a Warning is in a situation, and so has a runbook or an answer for the user who acts on
@@ -173,12 +214,7 @@ func TestWarningsHaveRunbooks(t *testing.T) {
 	base, all := readSituations(t)
 	covered := map[verdict.Reason]bool{}
 	for _, s := range all {
-		out, _ := run(t, "explain", s.Explain, "-n", "shop", "--now", now, "-o", "json", "--from", s.dump(t, base))
-		var answer command.Answer
-		if err := json.Unmarshal([]byte(out), &answer); err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range answer.Reports[0].Findings {
+		for _, f := range s.report(t, base).Findings {
 			covered[f.Reason], covered[f.Decision] = true, true
 		}
 	}
@@ -186,7 +222,7 @@ func TestWarningsHaveRunbooks(t *testing.T) {
 		if verdict.Describe(reason).Severity != verdict.Warning {
 			continue
 		}
-		if known := slices.Contains(withoutExample, reason); covered[reason] == known {
+		if known := withoutExample[reason] != ""; covered[reason] == known {
 			t.Errorf("%s has a Warning: in a situation %t, in withoutExample %t", reason, covered[reason], known)
 		}
 	}
