@@ -18,6 +18,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/healthmonitor"
 	"github.com/purser-csi/purser/internal/roles/resizer"
 	"github.com/purser-csi/purser/internal/roles/snapshotter"
+	"github.com/purser-csi/purser/test/rolestest"
 )
 
 // A role that contains others accepts their flags and gates, so that the arguments of a manifest with
@@ -113,6 +114,26 @@ func TestNamesOfTheKEP(t *testing.T) {
 		livenessprobe-probe-timeout livenessprobe-health-port node-driver-registrar-health-port health-port`) {
 		if f.Lookup(name) == nil {
 			t.Errorf("OC-9: the flag --%s is not accepted", name)
+		}
+	}
+}
+
+// OC-5: the lease of csi-provisioner is left to another program where the provisioner does not run.
+func TestLease(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                                  "csi-example-com",
+		"--without=attacher":                "csi-example-com",
+		"--without=provisioner":             "external-attacher-leader-csi-example-com",
+		"--without=attacher,provisioner":    "external-resizer-csi-example-com",
+		"--controllers=snapshotter,resizer": "external-resizer-csi-example-com",
+		"--controllers=health-monitor":      "external-health-monitor-leader-csi-example-com",
+	} {
+		s := New()
+		if err := rolestest.Parse(s, strings.Fields(args)...); err != nil {
+			t.Fatal(err)
+		}
+		if lease := s.hostRole().Lease("csi.example.com"); lease != want {
+			t.Errorf("%s: the lease is %s, want %s", args, lease, want)
 		}
 	}
 }

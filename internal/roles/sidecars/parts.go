@@ -62,13 +62,14 @@ func (s *Sidecars) runParts(ctx context.Context) error {
 	return err
 }
 
-// hostRole returns the role whose manager hosts the others. Without the provisioner it has its lease,
-// and none of its controllers.
+// hostRole returns the role whose manager hosts the others. Without the provisioner it has none of its
+// controllers, and the lease of the first of the others: a csi-provisioner beside this process has its own.
 func (s *Sidecars) hostRole() sidecar.Role {
 	role := s.Role()
 	if !s.runs(compProvisioner) {
 		role.Table = func(context.Context, *sidecar.Sidecar) ([]registry.Controller, error) { return nil, nil }
 		role.Trim, role.Begin, role.Check = nil, nil, nil
+		role.Lease = s.hosted()[0].Role().Lease
 	}
 	return role
 }

@@ -62,8 +62,9 @@ func Command(program cli.Program) *cobra.Command {
 		Use:   "sidecars",
 		Short: "All sidecars of one CSI driver in one process",
 		Long: `All sidecars of one CSI driver in one process beside it: one connection, one
-cache, one HTTP server, and one lease, which is that of csi-provisioner. No
-other sidecar of these kinds may run for the driver.
+cache, one HTTP server, and one lease, which is that of csi-provisioner, or
+without it that of the first component that runs. No other sidecar of the kinds
+that run may run for the driver.
 
 Beside the controller of the driver these are csi-provisioner, csi-attacher,
 csi-resizer, csi-snapshotter, csi-external-health-monitor-controller and
@@ -114,24 +115,24 @@ func (s *Sidecars) Run(ctx context.Context) error {
 		return err
 	}
 	defer s.Shared.Conn.Close()
-	var hosted []*sidecar.Common
-	for _, name := range withControllers {
-		if role := s.hosted()[name]; role != nil && s.runs(name) {
-			hosted = append(hosted, role)
-		}
-	}
 	s.InProcess.Attacher = s.runs(compAttacher)
-	s.Host(hosted...)
+	s.Host(s.hosted()...)
 	if err := s.overrides.Apply(); err != nil { // after the settings of all
 		return err
 	}
 	return s.runParts(ctx)
 }
 
-// hosted returns the components that the provisioner's manager hosts.
-func (s *Sidecars) hosted() map[string]*sidecar.Common {
-	return map[string]*sidecar.Common{
+// hosted returns the components that run and that the provisioner's manager hosts.
+func (s *Sidecars) hosted() (running []*sidecar.Common) {
+	roles := map[string]*sidecar.Common{
 		compAttacher: &s.Attacher.Common, compResizer: &s.Resizer.Common, compSnapshotter: &s.Snapshotter.Common,
 		compHealth: &s.Health.Common,
 	}
+	for _, name := range withControllers {
+		if role := roles[name]; role != nil && s.runs(name) {
+			running = append(running, role)
+		}
+	}
+	return running
 }
