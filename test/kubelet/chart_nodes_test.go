@@ -2,7 +2,6 @@ package kubelet
 
 import (
 	"fmt"
-	"path/filepath"
 	"testing"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
@@ -36,7 +35,7 @@ driver:
     - {name: fast, default: true}
   volumeAttributesClasses:
     - {name: trims, parameters: {discard: "true"}}
-`, tag, host, port, first, first+1, driverName, r.kubeletDir(), filepath.Join(r.dir, "s"), first+pods)
+`, tag, host, port, first, first+1, driverName, r.kubeletDir(), r.stateDir(), first+pods)
 }
 
 // What the chart installs for several nodes gives usable storage without an object of an administrator: the

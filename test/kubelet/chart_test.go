@@ -3,7 +3,6 @@ package kubelet
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"testing"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
@@ -40,7 +39,7 @@ driver:
   capacity: false
   extraArgs: [--topology=false, --attach-nodes=*]
   nodeSelector: {kubernetes.io/hostname: %s}
-`, tag, host, port, first, first+1, driverName, r.kubeletDir(), filepath.Join(r.dir, "s"), first+pods, nodeName)
+`, tag, host, port, first, first+1, driverName, r.kubeletDir(), r.stateDir(), first+pods, nodeName)
 }
 
 // Purser runs as pods on a real kubelet, from nothing but the images and the chart: a volume is

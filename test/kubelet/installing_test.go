@@ -37,7 +37,7 @@ driver:
   kubeletDir: %s
   stateDir: %s
   port: %d
-`, host, port, r.kubeletDir(), filepath.Join(r.dir, "s"), r.freePorts(driverPorts))
+`, host, port, r.kubeletDir(), r.stateDir(), r.freePorts(driverPorts))
 }
 
 // The release in bin/release is installed on a real kubelet by the commands of docs/installing.md: it is

@@ -118,7 +118,7 @@ func (r *rig) driverIsGone() {
 	if len(sockets) > 0 {
 		r.t.Errorf("sockets are left: %q", sockets)
 	}
-	kept, err := os.ReadDir(filepath.Join(r.dir, "s"))
+	kept, err := os.ReadDir(r.stateDir())
 	must(r.t, err)
 	for _, entry := range kept { // folders are empty: every volume and snapshot is a file
 		if name := entry.Name(); !entry.IsDir() && name != "backend" && name != "lock" {
@@ -126,7 +126,7 @@ func (r *rig) driverIsGone() {
 		}
 	}
 	for _, kind := range []string{"volumes", "snapshots"} {
-		files, err := filepath.Glob(filepath.Join(r.dir, "s", kind, "*"))
+		files, err := filepath.Glob(filepath.Join(r.stateDir(), kind, "*"))
 		if err != nil || len(files) > 0 {
 			r.t.Errorf("the driver keeps %q: %v", files, err)
 		}

@@ -18,7 +18,9 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -55,9 +57,11 @@ type rig struct {
 	cluster *cluster.Cluster
 	runtime *kubelet.Runtime
 	dir     string
+	gates   []string
 }
 
-func newRig(t *testing.T) *rig {
+// newRig starts a cluster whose API server and kubelet have the given features switched on.
+func newRig(t *testing.T, gates ...string) *rig {
 	t.Helper()
 	if os.Getenv("KUBELET") == "" {
 		t.Skip("KUBELET is not set; run make test-kubelet")
@@ -78,7 +82,7 @@ func newRig(t *testing.T) *rig {
 		}
 		_ = os.RemoveAll(dir)
 	})
-	r := &rig{t: t, dir: dir}
+	r := &rig{t: t, dir: dir, gates: gates}
 	r.startCluster()
 	r.startRuntime()
 	r.startKubelet()
@@ -95,15 +99,22 @@ func (r *rig) startCluster() {
 	if err != nil {
 		r.t.Skip(err)
 	}
+	var args []string
+	for _, gate := range r.gates {
+		args = append(args, "--feature-gates="+gate+"=true")
+	}
 	r.cluster, err = cluster.Start(r.t.Context(), cluster.Config{
 		Dir: filepath.Join(r.dir, "c"), Binaries: binaries, Components: components,
 		Controllers: append(cluster.HousekeepingControllers(),
 			"deployment-controller", "replicaset-controller", "daemonset-controller", "statefulset-controller", "disruption-controller"),
+		ExtraArgs: map[cluster.Component][]string{cluster.APIServer: args},
 	})
 	must(r.t, err)
 	r.t.Cleanup(func() { _ = r.cluster.Stop(context.Background()) })
 	must(r.t, r.cluster.Install(r.t.Context(), cluster.FindResources(bin)...))
-	r.Client, err = client.New(r.cluster.RESTConfig(), client.Options{Scheme: kube.NewScheme()})
+	scheme := kube.NewScheme()
+	must(r.t, errors.Join(appsv1.AddToScheme(scheme), rbacv1.AddToScheme(scheme)))
+	r.Client, err = client.New(r.cluster.RESTConfig(), client.Options{Scheme: scheme})
 	must(r.t, err)
 }
 
@@ -150,6 +161,9 @@ func (r *rig) importLayout(image string) {
 // kubeletDir is the kubelet's folder on the node.
 func (r *rig) kubeletDir() string { return filepath.Join(r.dir, "k") }
 
+// stateDir is the driver's folder on the node.
+func (r *rig) stateDir() string { return filepath.Join(r.dir, "s") }
+
 func (r *rig) startKubelet() {
 	r.t.Helper()
 	binaries, err := kubelet.FindPrograms(filepath.Join(root, "bin"))
@@ -157,6 +171,7 @@ func (r *rig) startKubelet() {
 	child, err := kubelet.Start(kubelet.Config{
 		Dir: filepath.Join(r.dir, "kc"), Root: r.kubeletDir(), LogDir: r.dir, Binaries: binaries,
 		Kubeconfig: r.cluster.Kubeconfig(), NodeName: nodeName, Runtime: r.runtime.Socket(), Sync: 10 * time.Second,
+		StatsPeriod: 5 * time.Second, Gates: r.gates,
 	})
 	must(r.t, err)
 	r.t.Cleanup(func() { _ = syscall.Unmount(r.kubeletDir(), 0) }) // a kubelet makes its root directory a shared mount

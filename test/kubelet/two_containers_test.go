@@ -24,8 +24,9 @@ import (
 // permissions that deploy/ has for it.
 func (r *rig) twoContainers() []*unstructured.Unstructured {
 	r.t.Helper()
+	must(r.t, r.cluster.Install(r.t.Context(), filepath.Join("..", "live", "testdata", "snapshotmetadataservices.yaml")))
 	host, port := r.server()
-	const ports = 4
+	const ports = 5
 	first := r.freePorts(ports)
 	objects := r.render(fmt.Sprintf(`
 image: {tag: %s, pullPolicy: Never, onNodes: true}
@@ -37,45 +38,60 @@ snapshotController: {enabled: true, replicas: 1, port: %d, extraArgs: [--feature
 `, tag, host, port, first, first+1))
 	for _, file := range []string{
 		"rbac/csi-provisioner.yaml", "rbac/csi-attacher.yaml", "rbac/csi-resizer.yaml", "rbac/csi-snapshotter.yaml",
-		"optional/sidecars.yaml",
+		"rbac/csi-external-health-monitor-controller.yaml", "optional/csi-snapshot-metadata.yaml", "optional/sidecars.yaml",
 	} {
 		text, err := os.ReadFile(filepath.Join(root, "deploy", file))
 		must(r.t, err)
 		objects = append(objects, r.objectsOf(text)...)
 	}
-	text, err := os.ReadFile(filepath.Join("testdata", "two-containers.yaml"))
+	cert, key := r.certificate()
+	return append(objects, r.filled("two-containers.yaml",
+		"$STATE$", r.stateDir(), "$HEALTH$", strconv.Itoa(first+2), "$HTTP$", strconv.Itoa(first+3),
+		"$METADATA$", strconv.Itoa(first+4), "$CERT$", cert, "$KEY$", key)...)
+}
+
+// filled returns the objects of a manifest in testdata with these words replaced, and those that name the
+// cluster.
+func (r *rig) filled(manifest string, words ...string) []*unstructured.Unstructured {
+	r.t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", manifest))
 	must(r.t, err)
-	words := strings.NewReplacer(
-		"$TAG$", tag, "$HOST$", host, "$PORT$", port, "$KUBELET$", r.kubeletDir(), "$STATE$", filepath.Join(r.dir, "s"),
-		"$HEALTH$", strconv.Itoa(first+2), "$HTTP$", strconv.Itoa(first+3),
-	)
-	return append(objects, r.objectsOf([]byte(words.Replace(string(text))))...)
+	host, port := r.server()
+	words = append(words, "$TAG$", tag, "$HOST$", host, "$PORT$", port, "$KUBELET$", r.kubeletDir())
+	return r.objectsOf([]byte(strings.NewReplacer(words...).Replace(string(text))))
 }
 
 // A driver needs one container beside its own: its volumes are provisioned, attached, mounted, expanded,
-// modified, snapshotted alone and in a group, restored, cloned and deleted.
+// modified, snapshotted alone and in a group, restored, cloned and deleted; the health of a volume is seen by
+// its user, and a backup program copies only the blocks that changed. Beside it, the scripted driver of the
+// tests has two containers too.
 func TestTwoContainers(t *testing.T) {
-	r := newRig(t)
-	objects := r.twoContainers()
-	r.install(objects, 3)
-	r.mustHaveTwoContainers()
+	r := newRig(t, "CSIVolumeHealth")
+	objects := append(r.twoContainers(), r.scriptedDriver()...)
+	r.install(objects, 4)
+	r.mustHaveTwoContainers("csi-purser")
+	r.mustHaveTwoContainers("csi-scripted")
+	r.useScripted()
 
 	claim := r.newClaim("data", "320Mi")
 	claim.Labels = map[string]string{"group": "one"}
 	must(t, r.Create(t.Context(), claim))
 	writer := r.pod("writer", claim, "write", "/v/hello", "read", "/v/hello", "wait")
 	r.awaitRunning(writer)
-	r.awaitFile(r.target(r.kubeletDir(), writer, claim))
+	target := r.target(r.kubeletDir(), writer, claim)
+	r.awaitFile(target)
 	r.mustBeAttached(claim, nodeName)
+	r.loseImage(writer, claim)
 
-	before := r.blocks(r.target(r.kubeletDir(), writer, claim))
+	before := r.blocks(target)
 	r.expand(claim, "512Mi")
-	if now := r.blocks(r.target(r.kubeletDir(), writer, claim)); now <= before {
+	if now := r.blocks(target); now <= before {
 		t.Errorf("the filesystem has %d blocks, before the expansion %d", now, before)
 	}
 	r.modify(claim, "trims")
 
 	snapshot := r.snapshot(claim)
+	later := r.backUp(target, claim, snapshot)
 	group := r.groupSnapshot()
 	restored := r.claimOf("restored", "512Mi", &snapshot.Name)
 	reader := r.pod("reader", restored, "read", "/v/hello")
@@ -85,7 +101,7 @@ func TestTwoContainers(t *testing.T) {
 	r.awaitPhase(cloneReader, corev1.PodSucceeded)
 
 	r.remove(group)
-	r.remove(writer, reader, cloneReader, snapshot, claim, restored, clone)
+	r.remove(writer, reader, cloneReader, snapshot, later, claim, restored, clone)
 	r.awaitNone(&corev1.PersistentVolumeList{}, &storagev1.VolumeAttachmentList{}, &snapshotv1.VolumeSnapshotContentList{},
 		&groupv1.VolumeGroupSnapshotContentList{})
 	r.removeAttributesClass("trims")
@@ -93,12 +109,12 @@ func TestTwoContainers(t *testing.T) {
 }
 
 // mustHaveTwoContainers fails unless the driver's pod has two containers that never ended.
-func (r *rig) mustHaveTwoContainers() {
+func (r *rig) mustHaveTwoContainers(name string) {
 	r.t.Helper()
 	var pods corev1.PodList
-	must(r.t, r.List(r.t.Context(), &pods, client.MatchingLabels{"app.kubernetes.io/name": "csi-purser"}))
+	must(r.t, r.List(r.t.Context(), &pods, client.MatchingLabels{"app.kubernetes.io/name": name}))
 	if len(pods.Items) != 1 {
-		r.t.Fatalf("%d pods of the driver", len(pods.Items))
+		r.t.Fatalf("%d pods of %s", len(pods.Items), name)
 	}
 	var running []string
 	for _, c := range pods.Items[0].Status.ContainerStatuses {
@@ -108,7 +124,7 @@ func (r *rig) mustHaveTwoContainers() {
 		}
 	}
 	if slices.Sort(running); !slices.Equal(running, []string{"driver", "purser"}) {
-		r.t.Errorf("the pod of the driver has the containers %q", running)
+		r.t.Errorf("the pod of %s has the containers %q", name, running)
 	}
 }
 

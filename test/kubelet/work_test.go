@@ -103,7 +103,12 @@ func (r *rig) blocks(target string) uint64 {
 // snapshot takes a snapshot of the claim's volume.
 func (r *rig) snapshot(claim *corev1.PersistentVolumeClaim) *snapshotv1.VolumeSnapshot {
 	r.t.Helper()
-	vs := &snapshotv1.VolumeSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: "then"}, Spec: snapshotv1.VolumeSnapshotSpec{
+	return r.snapshotNamed("then", claim)
+}
+
+func (r *rig) snapshotNamed(name string, claim *corev1.PersistentVolumeClaim) *snapshotv1.VolumeSnapshot {
+	r.t.Helper()
+	vs := &snapshotv1.VolumeSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: name}, Spec: snapshotv1.VolumeSnapshotSpec{
 		VolumeSnapshotClassName: new("fast"), Source: snapshotv1.VolumeSnapshotSource{PersistentVolumeClaimName: &claim.Name},
 	}}
 	must(r.t, r.Create(r.t.Context(), vs))
@@ -215,29 +220,40 @@ func (r *rig) remove(objects ...client.Object) {
 	r.t.Helper()
 	for _, object := range objects {
 		must(r.t, client.IgnoreNotFound(r.Delete(r.t.Context(), object)))
-		r.eventually(func(ctx context.Context) error {
-			err := r.Get(ctx, client.ObjectKeyFromObject(object), object)
-			if apierrors.IsNotFound(err) {
-				return nil
-			}
-			return fmt.Errorf("%T %s is there, with the finalizers %q: %w\n%s",
-				object, object.GetName(), object.GetFinalizers(), err, r.story(ctx, nil))
-		})
+		r.awaitGone(object)
 	}
+}
+
+func (r *rig) awaitGone(object client.Object) {
+	r.t.Helper()
+	r.eventually(func(ctx context.Context) error {
+		err := r.Get(ctx, client.ObjectKeyFromObject(object), object)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("%T %s is there, with the finalizers %q: %w\n%s",
+			object, object.GetName(), object.GetFinalizers(), err, r.story(ctx, nil))
+	})
 }
 
 // awaitNone waits until there are no objects of these kinds.
 func (r *rig) awaitNone(lists ...client.ObjectList) {
 	r.t.Helper()
 	for _, list := range lists {
-		r.eventually(func(ctx context.Context) error {
-			if err := r.List(ctx, list); err != nil {
-				return err
-			}
-			if count := meta.LenList(list); count > 0 {
-				return fmt.Errorf("%d in %T\n%s", count, list, r.story(ctx, nil))
-			}
-			return nil
-		})
+		r.awaitCount(list, 0)
 	}
+}
+
+// awaitCount waits until there is this number of objects of a kind.
+func (r *rig) awaitCount(list client.ObjectList, want int) {
+	r.t.Helper()
+	r.eventually(func(ctx context.Context) error {
+		if err := r.List(ctx, list); err != nil {
+			return err
+		}
+		if count := meta.LenList(list); count != want {
+			return fmt.Errorf("%d in %T, want %d\n%s", count, list, want, r.story(ctx, nil))
+		}
+		return nil
+	})
 }

@@ -3,6 +3,7 @@ package kubelet
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/purser-csi/purser/internal/cluster"
@@ -20,7 +21,9 @@ type Config struct {
 	Runtime    string        // socket of the container runtime
 	Sync       time.Duration // how often each pod is synced; 0 for a kubelet's own minute
 	// StatsPeriod is how often the usage of volumes is read; 0 for a kubelet's own minute.
+	// It is also how often the driver is asked for the health of volumes, with the gate CSIVolumeHealth.
 	StatsPeriod time.Duration
+	Gates       []string // features that are switched on beside those that are on by default
 }
 
 // Start starts a kubelet. It serves no port: logs and exec do not work through the API server.
@@ -47,7 +50,8 @@ imageGCLowThresholdPercent: 99
 evictionHard: {memory.available: 1Mi, nodefs.available: 0%%, nodefs.inodesFree: 0%%, imagefs.available: 0%%}
 syncFrequency: %s
 volumeStatsAggPeriod: %s
-`, cfg.Runtime, filepath.Join(cfg.Dir, "podlogs"), orMinute(cfg.Sync), orMinute(cfg.StatsPeriod))
+featureGates: {%s}
+`, cfg.Runtime, filepath.Join(cfg.Dir, "podlogs"), orMinute(cfg.Sync), orMinute(cfg.StatsPeriod), switchedOn(cfg.Gates))
 	path := filepath.Join(cfg.Dir, "kubelet.yaml")
 	if err := write(path, []byte(config)); err != nil {
 		return nil, err
@@ -60,6 +64,14 @@ volumeStatsAggPeriod: %s
 			"--v", "2",
 		},
 	})
+}
+
+func switchedOn(gates []string) string {
+	var on []string
+	for _, gate := range gates {
+		on = append(on, gate+": true")
+	}
+	return strings.Join(on, ", ")
 }
 
 func orMinute(d time.Duration) time.Duration {
