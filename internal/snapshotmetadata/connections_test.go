@@ -83,10 +83,11 @@ func (c *countedConn) Close() error {
 func TestConnectionsOfTheServer(t *testing.T) {
 	const all, most = 10, 2
 	count := &counting{accepted: make(chan struct{}, all)}
-	r := newRigBehind(t, newDriver(), func(cfg *Config) { cfg.connections = most }, func(listener net.Listener) net.Listener {
-		count.Listener = listener
-		return count
-	})
+	r := newRigBehind(t, newDriver(), func(cfg *Config) { cfg.connections = most },
+		func(listener net.Listener) net.Listener {
+			count.Listener = listener
+			return count
+		})
 	var conns []net.Conn
 	for range all {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", r.address)

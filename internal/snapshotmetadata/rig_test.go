@@ -46,8 +46,9 @@ type blockDriver struct {
 	allocated []*csi.GetMetadataAllocatedRequest
 	deltas    []*csi.GetMetadataDeltaRequest
 	sent      int
-	starting  bool                                                           // Probe answers that the driver is not ready
-	answer    func(send func(*csi.GetMetadataAllocatedResponse) error) error // nil for one block
+	// Probe answers that the driver is not ready
+	starting bool
+	answer   func(send func(*csi.GetMetadataAllocatedResponse) error) error // nil for one block
 }
 
 func (d *blockDriver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
@@ -111,7 +112,9 @@ func (d *blockDriver) GetMetadataDelta(
 
 // blocksOf returns a message with pairs of offset and size.
 func blocksOf(pairs ...int64) *csi.GetMetadataAllocatedResponse {
-	m := &csi.GetMetadataAllocatedResponse{BlockMetadataType: csi.BlockMetadataType_VARIABLE_LENGTH, VolumeCapacityBytes: 1 << 40}
+	m := &csi.GetMetadataAllocatedResponse{
+		BlockMetadataType: csi.BlockMetadataType_VARIABLE_LENGTH, VolumeCapacityBytes: 1 << 40,
+	}
 	for i := 0; i < len(pairs); i += 2 {
 		m.BlockMetadata = append(m.BlockMetadata, &csi.BlockMetadata{ByteOffset: pairs[i], SizeBytes: pairs[i+1]})
 	}
@@ -141,8 +144,12 @@ func (r *reviews) Token(_ context.Context, token, of string) (authenticationv1.T
 	}, r.fails
 }
 
-func (*reviews) Access(_ context.Context, spec authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
-	return authorizationv1.SubjectAccessReviewStatus{Allowed: spec.ResourceAttributes.Namespace != "bank", Reason: "of the test"}, nil
+func (*reviews) Access(
+	_ context.Context, spec authorizationv1.SubjectAccessReviewSpec,
+) (authorizationv1.SubjectAccessReviewStatus, error) {
+	return authorizationv1.SubjectAccessReviewStatus{
+		Allowed: spec.ResourceAttributes.Namespace != "bank", Reason: "of the test",
+	}, nil
 }
 
 func (r *reviews) set(edit func(*reviews)) {
@@ -234,27 +241,42 @@ func serveDriver(t *testing.T, d *blockDriver) *csirpc.Conn {
 // ready.
 func fakeObjects() client.Client {
 	objects := []client.Object{
-		&kube.SnapshotMetadataService{ObjectMeta: metav1.ObjectMeta{Name: driverName}, Spec: kube.SnapshotMetadataServiceSpec{Audience: audience}},
-		&snapshotv1.VolumeSnapshotClass{
-			ObjectMeta: metav1.ObjectMeta{Name: "class"}, Driver: driverName, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete,
-			Parameters: map[string]string{names.ParameterSnapshotterSecretName: "key", names.ParameterSnapshotterSecretNamespace: "vault"},
+		&kube.SnapshotMetadataService{
+			ObjectMeta: metav1.ObjectMeta{Name: driverName}, Spec: kube.SnapshotMetadataServiceSpec{Audience: audience},
 		},
-		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "vault", Name: "key"}, Data: map[string][]byte{"password": []byte("hunter2-hunter2")}},
+		&snapshotv1.VolumeSnapshotClass{
+			ObjectMeta: metav1.ObjectMeta{Name: "class"}, Driver: driverName,
+			DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete,
+			Parameters: map[string]string{
+				names.ParameterSnapshotterSecretName: "key", names.ParameterSnapshotterSecretNamespace: "vault",
+			},
+		},
+		&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "vault", Name: "key"},
+			Data:       map[string][]byte{"password": []byte("hunter2-hunter2")},
+		},
 	}
 	for _, s := range []struct {
 		namespace, name, driver string
 		isReady                 bool
-	}{{"shop", "monday", driverName, true}, {"shop", "tuesday", driverName, true}, {"shop", "foreign", "other", true}, {"shop", "early", driverName, false}, {"bank", "vault", driverName, true}} {
+	}{
+		{"shop", "monday", driverName, true}, {"shop", "tuesday", driverName, true},
+		{"shop", "foreign", "other", true}, {"shop", "early", driverName, false}, {"bank", "vault", driverName, true},
+	} {
 		objects = append(objects, &snapshotv1.VolumeSnapshot{
 			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.name},
 			Spec:       snapshotv1.VolumeSnapshotSpec{VolumeSnapshotClassName: new("class")},
-			Status:     &snapshotv1.VolumeSnapshotStatus{ReadyToUse: new(s.isReady), BoundVolumeSnapshotContentName: new("content-" + s.name)},
+			Status: &snapshotv1.VolumeSnapshotStatus{
+				ReadyToUse: new(s.isReady), BoundVolumeSnapshotContentName: new("content-" + s.name),
+			},
 		}, &snapshotv1.VolumeSnapshotContent{
 			ObjectMeta: metav1.ObjectMeta{Name: "content-" + s.name},
 			Spec: snapshotv1.VolumeSnapshotContentSpec{
 				Driver: s.driver, VolumeSnapshotRef: corev1.ObjectReference{Namespace: s.namespace, Name: s.name},
 			},
-			Status: &snapshotv1.VolumeSnapshotContentStatus{ReadyToUse: new(true), SnapshotHandle: new("handle-" + s.name)},
+			Status: &snapshotv1.VolumeSnapshotContentStatus{
+				ReadyToUse: new(true), SnapshotHandle: new("handle-" + s.name),
+			},
 		})
 	}
 	return fake.NewClientBuilder().WithScheme(kube.Scheme()).WithObjects(objects...).Build()

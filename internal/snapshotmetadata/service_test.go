@@ -29,17 +29,20 @@ func TestBlocksOfASnapshot(t *testing.T) {
 	r := newRig(t, newDriver(), nil).ready()
 	secrets := map[string]string{"password": "hunter2-hunter2"}
 	var records []backupclient.Record
-	if err := backupclient.Stream(t.Context(), r.conn, request(func(q *backupclient.Request) { q.Offset, q.Max = 100, 7 }), func(one backupclient.Record) error {
-		records = append(records, one)
-		return nil
-	}); err != nil {
+	if err := backupclient.Stream(t.Context(), r.conn,
+		request(func(q *backupclient.Request) { q.Offset, q.Max = 100, 7 }), func(one backupclient.Record) error {
+			records = append(records, one)
+			return nil
+		}); err != nil {
 		t.Fatal(err)
 	}
 	want := []backupclient.Record{{Type: 2, Capacity: 1 << 40, Blocks: []backupclient.Block{{Offset: 0, Size: 4096}}}}
 	if diff := cmp.Diff(want, records); diff != "" {
 		t.Error("CB-12", diff)
 	}
-	asked := &csi.GetMetadataAllocatedRequest{SnapshotId: "handle-monday", StartingOffset: 100, MaxResults: 7, Secrets: secrets}
+	asked := &csi.GetMetadataAllocatedRequest{
+		SnapshotId: "handle-monday", StartingOffset: 100, MaxResults: 7, Secrets: secrets,
+	}
 	allocated, _ := r.driver.asked()
 	if diff := cmp.Diff([]*csi.GetMetadataAllocatedRequest{asked}, allocated, protocmp.Transform()); diff != "" {
 		t.Error("CB-14", diff)
@@ -48,14 +51,19 @@ func TestBlocksOfASnapshot(t *testing.T) {
 		t.Errorf("CB-20: %v", got)
 	}
 
-	blocks, err := backupclient.Collect(t.Context(), r.conn, request(func(q *backupclient.Request) { q.Snapshot, q.Base, q.Max = "tuesday", "handle-monday", 1 }))
+	blocks, err := backupclient.Collect(t.Context(), r.conn, request(
+		func(q *backupclient.Request) { q.Snapshot, q.Base, q.Max = "tuesday", "handle-monday", 1 },
+	))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]backupclient.Block{{Offset: 8192, Size: 4096}, {Offset: 16384, Size: 4096}}, blocks); diff != "" {
+	changed := []backupclient.Block{{Offset: 8192, Size: 4096}, {Offset: 16384, Size: 4096}}
+	if diff := cmp.Diff(changed, blocks); diff != "" {
 		t.Error("CB-12 delta", diff)
 	}
-	delta := &csi.GetMetadataDeltaRequest{BaseSnapshotId: "handle-monday", TargetSnapshotId: "handle-tuesday", MaxResults: 1, Secrets: secrets}
+	delta := &csi.GetMetadataDeltaRequest{
+		BaseSnapshotId: "handle-monday", TargetSnapshotId: "handle-tuesday", MaxResults: 1, Secrets: secrets,
+	}
 	_, deltas := r.driver.asked()
 	if diff := cmp.Diff([]*csi.GetMetadataDeltaRequest{delta}, deltas, protocmp.Transform()); diff != "" {
 		t.Error("CB-14 delta", diff)
@@ -82,7 +90,10 @@ func TestRefusals(t *testing.T) {
 		{"CB-27 not there", func(q *backupclient.Request) { q.Snapshot = "sunday" }, codes.NotFound, "shop/sunday"},
 		{"CB-14 token before state", func(q *backupclient.Request) { q.Token, q.Snapshot = "other", "sunday" }, codes.Unauthenticated, ""},
 		{"CB-14 access before state", func(q *backupclient.Request) { q.Namespace, q.Snapshot = "bank", "sunday" }, codes.PermissionDenied, ""},
-		{"CB-H4 the base of another namespace", func(q *backupclient.Request) { q.Base = "handle-vault" }, codes.PermissionDenied, "outside of namespace 'shop'"},
+		{
+			"CB-H4 the base of another namespace", func(q *backupclient.Request) { q.Base = "handle-vault" },
+			codes.PermissionDenied, "outside of namespace 'shop'",
+		},
 		{"CB-14 a token of 70 KiB", func(q *backupclient.Request) { q.Token = strings.Repeat("x", 70<<10) }, codes.ResourceExhausted, "larger than max"},
 	} {
 		_, err := backupclient.Collect(t.Context(), r.conn, request(tc.edit))
@@ -91,7 +102,8 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	r.reviews.set(func(r *reviews) { r.fails = errors.New("no etcd") })
-	if _, err := backupclient.Collect(t.Context(), r.conn, request(nil)); status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "no etcd") {
+	if _, err := backupclient.Collect(t.Context(), r.conn, request(nil)); status.Code(err) != codes.Internal ||
+		!strings.Contains(err.Error(), "no etcd") {
 		t.Errorf("CB-15 a review that fails: %v", err)
 	}
 	r.reviews.set(func(r *reviews) { r.fails, r.panics = nil, true })
@@ -176,15 +188,19 @@ func TestErrorsOfTheDriver(t *testing.T) {
 		t.Errorf("CB-16: %v, %v", blocks, err)
 	}
 	d.set(func(d *blockDriver) {
-		d.answer = func(send func(*csi.GetMetadataAllocatedResponse) error) error { return send(blocksOf(20, 10, 0, 10)) }
+		d.answer = func(send func(*csi.GetMetadataAllocatedResponse) error) error {
+			return send(blocksOf(20, 10, 0, 10))
+		}
 	})
-	if blocks, err = backupclient.Collect(t.Context(), r.conn, request(nil)); status.Code(err) != codes.Internal || len(blocks) > 0 {
+	if blocks, err = backupclient.Collect(t.Context(), r.conn, request(nil)); status.Code(err) != codes.Internal ||
+		len(blocks) > 0 {
 		t.Errorf("CB-H4 blocks out of order: %v, %v", blocks, err)
 	}
 	d.set(func(d *blockDriver) {
 		d.answer = func(func(*csi.GetMetadataAllocatedResponse) error) error { return errors.New("plain") }
 	})
-	if _, err = backupclient.Collect(t.Context(), r.conn, request(nil)); status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "plain") {
+	if _, err = backupclient.Collect(t.Context(), r.conn, request(nil)); status.Code(err) != codes.Internal ||
+		!strings.Contains(err.Error(), "plain") {
 		t.Errorf("CB-15 a code that says nothing: %v", err)
 	}
 }
@@ -206,16 +222,17 @@ func TestResumedStream(t *testing.T) {
 	streams := 0
 	for from := int64(0); ; streams++ {
 		seen := 0
-		err := backupclient.Stream(t.Context(), r.conn, request(func(q *backupclient.Request) { q.Offset = from }), func(record backupclient.Record) error {
-			for _, b := range record.Blocks {
-				got, from = append(got, b), b.Offset+b.Size
-				seen++
-			}
-			if seen == 3 {
-				return errEnough
-			}
-			return nil
-		})
+		err := backupclient.Stream(t.Context(), r.conn, request(func(q *backupclient.Request) { q.Offset = from }),
+			func(record backupclient.Record) error {
+				for _, b := range record.Blocks {
+					got, from = append(got, b), b.Offset+b.Size
+					seen++
+				}
+				if seen == 3 {
+					return errEnough
+				}
+				return nil
+			})
 		if err == nil {
 			break
 		}
@@ -242,7 +259,9 @@ func TestClientThatDoesNotRead(t *testing.T) {
 		for i := range int64(all) {
 			m := blocksOf()
 			for j := range int64(1000) {
-				m.BlockMetadata = append(m.BlockMetadata, &csi.BlockMetadata{ByteOffset: (i*1000 + j) << 12, SizeBytes: 1 << 12})
+				m.BlockMetadata = append(
+					m.BlockMetadata, &csi.BlockMetadata{ByteOffset: (i*1000 + j) << 12, SizeBytes: 1 << 12},
+				)
 			}
 			if err := send(m); err != nil {
 				return err
@@ -290,15 +309,20 @@ func TestDriverThatStartsSlowly(t *testing.T) {
 	if err != nil || answer.GetStatus() != healthv1.HealthCheckResponse_NOT_SERVING {
 		t.Errorf("CB-11: %v, %v", answer, err)
 	}
-	if _, err := backupclient.Collect(t.Context(), r.conn, request(nil)); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "the CSI driver is not yet ready") {
+	if _, err := backupclient.Collect(t.Context(), r.conn, request(nil)); status.Code(err) != codes.Unavailable ||
+		!strings.Contains(err.Error(), "the CSI driver is not yet ready") {
 		t.Errorf("CB-15: %v", err)
 	}
-	if _, err := backupclient.Collect(t.Context(), r.conn, request(func(q *backupclient.Request) { q.Token = "other" })); status.Code(err) != codes.Unauthenticated {
+	if _, err := backupclient.Collect(t.Context(), r.conn, request(
+		func(q *backupclient.Request) { q.Token = "other" },
+	)); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("CB-14 token before readiness: %v", err)
 	}
 	d.set(func(d *blockDriver) { d.starting = false })
 	r.ready()
-	if answer, err = health.Check(t.Context(), &healthv1.HealthCheckRequest{Service: "snapshotmetadata.SnapshotMetadata"}); err != nil || answer.GetStatus() != healthv1.HealthCheckResponse_SERVING {
+	if answer, err = health.Check(
+		t.Context(), &healthv1.HealthCheckRequest{Service: "snapshotmetadata.SnapshotMetadata"},
+	); err != nil || answer.GetStatus() != healthv1.HealthCheckResponse_SERVING {
 		t.Errorf("CB-11: %v, %v", answer, err)
 	}
 }

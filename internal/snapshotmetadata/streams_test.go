@@ -25,7 +25,9 @@ import (
 // CB-H4: a stream without a request ends by itself.
 func TestStreamWithoutARequest(t *testing.T) {
 	r := newRig(t, newDriver(), func(cfg *Config) { cfg.wait = 50 * time.Millisecond }).ready()
-	stream, err := r.conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, "/"+wire.Name+"/"+wire.MethodAllocated)
+	stream, err := r.conn.NewStream(
+		t.Context(), &grpc.StreamDesc{ServerStreams: true}, "/"+wire.Name+"/"+wire.MethodAllocated,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +118,9 @@ func TestDrain(t *testing.T) {
 func TestMaxResultsOfTheDriver(t *testing.T) {
 	r := newRig(t, newDriver(), nil).ready()
 	for _, base := range []string{"", "handle-monday"} {
-		if _, err := backupclient.Collect(t.Context(), r.conn, request(func(q *backupclient.Request) { q.Base = base })); err != nil {
+		if _, err := backupclient.Collect(t.Context(), r.conn, request(
+			func(q *backupclient.Request) { q.Base = base },
+		)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -140,7 +144,10 @@ func TestObjectsThatAUserChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	other := &snapshotv1.VolumeSnapshotClass{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Driver: "other", DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete}
+	other := &snapshotv1.VolumeSnapshotClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "other"}, Driver: "other",
+		DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete,
+	}
 	if err := objects.Create(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +184,9 @@ func TestObjectsThatAUserChanged(t *testing.T) {
 // withoutSecrets is a reader of an account that may not read secrets.
 type withoutSecrets struct{ client.Reader }
 
-func (w withoutSecrets) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+func (w withoutSecrets) Get(
+	ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption,
+) error {
 	if _, isSecret := into.(*corev1.Secret); isSecret {
 		return apierrors.NewForbidden(corev1.Resource("secrets"), key.Name, errors.New("the account of the service"))
 	}
