@@ -14,7 +14,7 @@ import (
 
 const driverName = "csi.purser"
 
-// values switch on every role on one node. The node's network takes the place of network plugins.
+// values switch on the controllers, the snapshot-controller and the driver on one node. The node's network takes the place of network plugins.
 func (r *rig) values() string {
 	host, port := r.server()
 	const pods, driverPorts = 2, 5
