@@ -40,15 +40,30 @@ func (u *Unused) AddTo(ctx context.Context, mgr manager.Manager) error {
 	}.addTo(ctx, mgr)
 }
 
-// claimChanges enqueues a claim that is created, is bound now or has no condition yet. A claim that is
-// bound with the condition is enqueued too: a pod may have come between the binder's read and its write.
+// claimChanges enqueues a claim that is created, is bound now or has no condition yet, unless its
+// condition says what the cached pods say: at the start of a process that are nearly all claims, and a
+// queue keeps the room for all keys that it ever held at once. A pod that comes to the cache later
+// enqueues its claims itself. A claim that is bound with the condition is looked at too: a pod may have
+// come between the binder's read and its write, and found the claim unbound.
 func (u *Unused) claimChanges() handler.TypedEventHandler[*corev1.PersistentVolumeClaim, Key] {
-	return reconcile.OnChange(func(_ context.Context, c reconcile.Change[*corev1.PersistentVolumeClaim], q queue) {
+	return reconcile.OnChange(func(ctx context.Context, c reconcile.Change[*corev1.PersistentVolumeClaim], q queue) {
 		if !c.IsDeleted() && protection.TracksUse(c.New) &&
-			(c.IsCreated() || !protection.TracksUse(c.Old) || protection.UnusedStatus(c.New) == "") {
+			(c.IsCreated() || !protection.TracksUse(c.Old) || protection.UnusedStatus(c.New) == "") &&
+			!u.agrees(ctx, c.New) {
 			q.Add(keyOf(c.New))
 		}
 	})
+}
+
+// agrees reports whether the condition of a claim is what the cached pods make it. It is not when they
+// cannot be read.
+func (u *Unused) agrees(ctx context.Context, claim *corev1.PersistentVolumeClaim) bool {
+	status := protection.UnusedStatus(claim)
+	if status == "" {
+		return false
+	}
+	users, err := ClaimReferrers(ctx, u.cfg.Cached, claim)
+	return err == nil && protection.UnusedCondition(users).Status == status
 }
 
 // podChanges enqueues the claims of a pod that was created, has ended or was deleted.
@@ -75,7 +90,7 @@ func (u *Unused) enqueueClaims(ctx context.Context, pod *corev1.Pod, q queue) {
 	}
 }
 
-// Gather implements reconcile.Task. Each bound claim is gathered at the start, and nearly all need no write.
+// Gather implements reconcile.Task.
 func (u *Unused) Gather(ctx context.Context, key Key) (protection.Usage, error) {
 	return GatherUsage(ctx, kube.WithoutCopies(u.cfg.Cached), key)
 }

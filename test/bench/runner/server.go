@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/cluster"
+	protection "github.com/purser-csi/purser/internal/protection/rules"
 )
 
 const (
@@ -78,7 +79,8 @@ func (r *Run) Pairs(ctx context.Context, driver, class string, names []string) e
 }
 
 // CreateBound creates a claim and its volume, and writes that both are bound, under the names of the
-// writers in a cluster: the API server keeps a record of fields for each.
+// writers in a cluster: the API server keeps a record of fields for each. The claim has the condition
+// Unused, as after a while in a cluster of 1.37: without it each one waits for a controller's write.
 func CreateBound(
 	ctx context.Context, api client.Client, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume,
 ) error {
@@ -93,8 +95,11 @@ func CreateBound(
 		return err
 	}
 	pv.Status.Phase = corev1.VolumeBound
+	unused := protection.UnusedCondition(nil)
+	unused.LastTransitionTime = metav1.Now()
 	claim.Status = corev1.PersistentVolumeClaimStatus{
 		Phase: corev1.ClaimBound, AccessModes: claim.Spec.AccessModes, Capacity: pv.Spec.Capacity,
+		Conditions: []corev1.PersistentVolumeClaimCondition{unused},
 	}
 	binder := client.FieldOwner("kube-controller-manager")
 	return errors.Join(api.Status().Update(ctx, pv, binder), api.Status().Update(ctx, claim, binder))
