@@ -2,6 +2,7 @@ package floor
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -14,19 +15,41 @@ import (
 // doubleSize is that of an expanded claim.
 var doubleSize = resource.MustParse("2Gi")
 
-func (b *bare) provision(ctx context.Context, it *item) error { return b.bind(ctx, &it.pair) }
+// provision is FL-10.
+func (b *bare) provision(ctx context.Context, it *item) error {
+	if err := b.request(ctx, &it.pair); err != nil {
+		return err
+	}
+	return b.bind(ctx, &it.pair)
+}
 
-func (b *bare) restore(ctx context.Context, it *item) error { return b.bind(ctx, &it.restored) }
+// restore is FL-21. Together, the VolumeSnapshot is kept in memory.
+func (b *bare) restore(ctx context.Context, it *item) error {
+	if err := b.request(ctx, &it.restored); err != nil {
+		return err
+	}
+	before := []string{names.FinalizerSnapshotSource, names.FinalizerSnapshotBound}
+	during := append(slices.Clone(before), names.FinalizerRestoreSource)
+	if err := b.alone(b.finalize(ctx, it.snapshot, during...)); err != nil {
+		return err
+	}
+	if err := b.bind(ctx, &it.restored); err != nil {
+		return err
+	}
+	return b.alone(b.finalize(ctx, it.snapshot, before...))
+}
 
-// bind is FL-10. The write that asks another process for the volume is left out together.
-func (b *bare) bind(ctx context.Context, p *pair) error {
+// request is the write that asks another process for the volume of a claim, which is left out together.
+func (b *bare) request(ctx context.Context, p *pair) error {
 	if b.form == separate {
 		metav1.SetMetaDataAnnotation(&p.claim.ObjectMeta, names.AnnStorageProvisioner, driverName)
 		metav1.SetMetaDataAnnotation(&p.claim.ObjectMeta, names.AnnBetaStorageProvisioner, driverName)
 	}
-	if err := b.alone(b.update(ctx, p.claim)); err != nil {
-		return err
-	}
+	return b.alone(b.update(ctx, p.claim))
+}
+
+// bind is FL-10 after the request.
+func (b *bare) bind(ctx context.Context, p *pair) error {
 	p.pv = b.newVolume(p.claim)
 	if err := b.all(b.create(ctx, p.pv)); err != nil {
 		return err

@@ -98,8 +98,9 @@ func operations() []operation {
 		},
 		{
 			name: opRestore, id: "FL-21", upstream: stockSnapshotter, ask: (*turn).askRestore, write: (*bare).restore,
-			floors: [2]need{{Writes: 5, Depth: 5}, {Writes: 4, Depth: 4}},
-			how:    "A user creates a claim with the VolumeSnapshot as its source; it ends when the claim is Bound.",
+			floors: [2]need{{Writes: 7, Depth: 6}, {Writes: 4, Depth: 4}},
+			how: "A user creates a claim with the VolumeSnapshot as its source; it ends when the claim is Bound. In " +
+				"processes of their own the VolumeSnapshot has a finalizer during the call.",
 		},
 		{
 			name: opDeleteSnapshot, id: "FL-19", upstream: stockSnapshotter, ask: (*turn).askDeleteSnapshot,
