@@ -55,3 +55,29 @@ func TestDeletionThatFailsIsSaidOnTheSnapshot(t *testing.T) {
 		}
 	}
 }
+
+// decided notes the reasons of decisions.
+type decided struct{ emitted }
+
+func (d *decided) EventOf(why string, o runtime.Object, kind, reason, message string) {
+	d.Event(o, kind, reason+" for "+why, message)
+}
+
+// Both events have the reason of the decision.
+func TestDeletionThatFailsHasItsReason(t *testing.T) {
+	content := &snapshotv1.VolumeSnapshotContent{
+		ObjectMeta: metav1.ObjectMeta{Name: "content", DeletionTimestamp: new(metav1.Now())},
+		Spec: snapshotv1.VolumeSnapshotContentSpec{
+			VolumeSnapshotRef: corev1.ObjectReference{Namespace: "crew", Name: "monday", UID: "u"},
+		},
+	}
+	got := &decided{}
+	recorder{got}.EventOf("ContentDeleteFailed", content, corev1.EventTypeWarning, "SnapshotDeleteError", "busy")
+	want := []string{
+		"*v1.VolumeSnapshotContent content: Warning SnapshotDeleteError for ContentDeleteFailed busy",
+		"*v1.VolumeSnapshot monday: Warning SnapshotDeleteError for ContentDeleteFailed busy",
+	}
+	if !slices.Equal(got.all, want) {
+		t.Errorf("%q, want %q", got.all, want)
+	}
+}

@@ -37,12 +37,13 @@ type runbook struct {
 	fix     []rules.Step
 }
 
-// runbooks returns an example for each reason that an administrator acts on, in alphabetical order:
-// the first with an event, or else the first.
+// runbooks returns an example for each reason that an administrator acts on, in alphabetical order: the first
+// with an event, or else the first. A situation is an example of its first finding; of another finding only
+// where no situation has that first.
 func runbooks(t *testing.T) []runbook {
 	t.Helper()
 	base, all := readSituations(t)
-	byReason := map[verdict.Reason]runbook{}
+	byReason, others := map[verdict.Reason]runbook{}, map[verdict.Reason]runbook{}
 	for _, s := range all {
 		path := s.dump(t, base)
 		report := s.report(t, base)
@@ -50,15 +51,26 @@ func runbooks(t *testing.T) []runbook {
 		if report.Refused != nil {
 			findings = append(findings, *report.Refused)
 		}
-		if len(findings) == 0 || findings[0].Actor != rules.Administrator || len(findings[0].Fix) == 0 {
-			continue
+		for i, f := range findings {
+			if f.Actor != rules.Administrator || len(f.Fix) == 0 {
+				continue
+			}
+			examples := byReason
+			if i > 0 {
+				examples = others
+			}
+			r := runbook{reason: f.Reason, example: s, event: s.event(f), fix: f.Fix}
+			if had, ok := examples[r.reason]; ok && (had.event != "" || r.event == "") {
+				continue
+			}
+			r.answer, _ = run(t, "explain", s.Explain, "-n", "shop", "--now", now, "--from", path)
+			examples[r.reason] = r
 		}
-		r := runbook{reason: findings[0].Reason, example: s, event: s.event(findings[0]), fix: findings[0].Fix}
-		if had, ok := byReason[r.reason]; ok && (had.event != "" || r.event == "") {
-			continue
+	}
+	for reason, r := range others {
+		if _, has := byReason[reason]; !has {
+			byReason[reason] = r
 		}
-		r.answer, _ = run(t, "explain", s.Explain, "-n", "shop", "--now", now, "--from", path)
-		byReason[r.reason] = r
 	}
 	var sorted []runbook
 	for _, reason := range slices.Sorted(maps.Keys(byReason)) {
@@ -126,7 +138,7 @@ func TestRunbooks(t *testing.T) {
 		}
 	}
 	t.Logf("%d reasons, %d with an event", len(all), withEvent)
-	b.WriteString("\n## Where another acts\n\nThese have a Warning, and no person who runs the cluster acts on them:\n\n")
+	b.WriteString("\n## Where another acts\n\nThese have a Warning, and no section above:\n\n")
 	actors := actorsOf(t)
 	for _, reason := range verdict.All() {
 		has := slices.ContainsFunc(all, func(r runbook) bool { return r.reason == reason })
@@ -179,7 +191,7 @@ func actorsOf(t *testing.T) map[verdict.Reason]string {
 	}
 	for _, s := range all {
 		for _, f := range s.report(t, base).Findings {
-			note(f.Decision, "explain is more precise, for instance "+linkTo(f.Reason))
+			note(f.Decision, "explain names it "+linkTo(f.Reason))
 		}
 	}
 	return actors
