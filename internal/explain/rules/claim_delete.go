@@ -44,9 +44,8 @@ func holderOf(finalizer string) string {
 	if strings.HasPrefix(finalizer, "external-attacher/") {
 		return "the external-attacher of the driver, when the volume is attached to no node"
 	}
-	if strings.HasSuffix(finalizer, finalizerOfPopulators) {
-		return "the populator of " + strings.TrimSuffix(finalizer, finalizerOfPopulators) +
-			", when the objects that it has made for the claim are gone"
+	if prefix, is := strings.CutSuffix(finalizer, finalizerOfPopulators); is {
+		return "the populator of " + prefix + ", when the objects that it has made for the claim are gone"
 	}
 	return finalizerHolders[finalizer]
 }

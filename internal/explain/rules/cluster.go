@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	populate "github.com/purser-csi/purser/internal/populate/rules"
 	protection "github.com/purser-csi/purser/internal/protection/rules"
 )
 
@@ -183,12 +182,7 @@ type index struct {
 func (c *Cluster) Prepare() *Cluster {
 	x := &c.index
 	x.claims = byKey(c.Claims)
-	x.primes = map[string][]*corev1.PersistentVolumeClaim{}
-	for _, claim := range c.Claims {
-		if strings.HasPrefix(claim.Name, populate.PrimePrefix) {
-			x.primes[claim.Name] = append(x.primes[claim.Name], claim)
-		}
-	}
+	x.primes = primesByName(c.Claims)
 	x.pods = byKey(c.Pods)
 	x.snapshots = byKey(c.Snapshots)
 	x.volumes = byName(c.Volumes)
@@ -203,8 +197,7 @@ func (c *Cluster) Prepare() *Cluster {
 	x.groupContents = byName(c.GroupContents)
 	x.groupClasses = byName(c.GroupClasses)
 	x.leases = byKey(c.Leases)
-	x.users = map[types.NamespacedName][]*corev1.Pod{}
-	x.podsOn = map[string][]*corev1.Pod{}
+	x.users, x.podsOn = map[types.NamespacedName][]*corev1.Pod{}, map[string][]*corev1.Pod{}
 	for _, pod := range c.Pods {
 		if pod.Spec.NodeName != "" {
 			x.podsOn[pod.Spec.NodeName] = append(x.podsOn[pod.Spec.NodeName], pod)

@@ -32,11 +32,7 @@ func (c *Cluster) claimHeld(claim *corev1.PersistentVolumeClaim, finalizer strin
 			return c.bySilence(provisioner(pv.Spec.CSI.Driver), verdict.ProvisionerSilent, finalizer, f)
 		}
 	case populatorOf(claim) + finalizerOfPopulators:
-		if prime := c.primeOf(claim); prime != nil && prime.DeletionTimestamp != nil {
-			f.Evidence = append(f.Evidence, Evidence{claimRef(prime), "metadata.name", prime.Name, "it is gone"})
-			return f.about(claimRef(prime)).waits(verdict.FinalizerHeld, Itself,
-				"its populator to delete prime claim %s in namespace %s", prime.Name, prime.Namespace)
-		}
+		return c.heldByPopulator(claim, finalizer, f)
 	case names.FinalizerSnapshotClaim:
 		for _, s := range c.Snapshots {
 			ready := s.Status != nil && deref(s.Status.ReadyToUse)

@@ -58,6 +58,28 @@ func (c *Cluster) populating(claim *corev1.PersistentVolumeClaim, f Finding) []F
 	return []Finding{f}
 }
 
+// primesByName returns the claims that have the name of a prime claim, each in a namespace of its own.
+func primesByName(claims []*corev1.PersistentVolumeClaim) map[string][]*corev1.PersistentVolumeClaim {
+	primes := map[string][]*corev1.PersistentVolumeClaim{}
+	for _, claim := range claims {
+		if strings.HasPrefix(claim.Name, populate.PrimePrefix) {
+			primes[claim.Name] = append(primes[claim.Name], claim)
+		}
+	}
+	return primes
+}
+
+// heldByPopulator is about the finalizer of a populator on a claim in deletion.
+func (c *Cluster) heldByPopulator(claim *corev1.PersistentVolumeClaim, finalizer string, f Finding) Finding {
+	prime := c.primeOf(claim)
+	if prime == nil || prime.DeletionTimestamp == nil {
+		return c.heldBy(finalizer, f)
+	}
+	f.Evidence = append(f.Evidence, Evidence{claimRef(prime), "metadata.name", prime.Name, "it is gone"})
+	return f.about(claimRef(prime)).waits(verdict.FinalizerHeld, Itself,
+		"its populator to delete prime claim %s in namespace %s", prime.Name, prime.Namespace)
+}
+
 // primeOf returns the prime claim of a claim: the name has the uid of the claim; nil for none.
 func (c *Cluster) primeOf(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	for _, prime := range c.index.primes[populate.PrimeName(claim.UID)] {
