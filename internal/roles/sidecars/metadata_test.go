@@ -28,11 +28,13 @@ func TestSnapshotMetadataIsAComponent(t *testing.T) {
 		noCert bool
 		want   map[string]string
 	}{
-		{"able", []csi.PluginCapability_Service_Type{csi.PluginCapability_Service_SNAPSHOT_METADATA_SERVICE}, false,
+		{
+			"able", []csi.PluginCapability_Service_Type{csi.PluginCapability_Service_SNAPSHOT_METADATA_SERVICE}, false,
 			map[string]string{
 				"/healthz/snapshot-metadata": "200 ok", "/readyz": "200 [+] snapshot-metadata: ok",
 				"/healthz/livenessprobe": "200 ok",
-			}},
+			},
+		},
 		{"unable", nil, false, map[string]string{
 			"/healthz/snapshot-metadata": "503", "/readyz": "SNAPSHOT_METADATA_SERVICE",
 			"/healthz/livenessprobe": "200 ok",
