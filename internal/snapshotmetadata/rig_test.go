@@ -260,8 +260,11 @@ func fakeObjects() client.Client {
 		namespace, name, driver string
 		isReady                 bool
 	}{
-		{"shop", "monday", driverName, true}, {"shop", "tuesday", driverName, true},
-		{"shop", "foreign", "other", true}, {"shop", "early", driverName, false}, {"bank", "vault", driverName, true},
+		{"shop", "monday", driverName, true},
+		{"shop", "tuesday", driverName, true},
+		{"shop", "foreign", "other", true},
+		{"shop", "early", driverName, false},
+		{"bank", "vault", driverName, true},
 	} {
 		objects = append(objects, &snapshotv1.VolumeSnapshot{
 			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.name},

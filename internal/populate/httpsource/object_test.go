@@ -22,16 +22,20 @@ func TestPopulator(t *testing.T) {
 		want  string   // of the error
 	}{
 		"a file": {
-			map[string]any{"url": "https://h/f", "sha256": sum}, false,
-			[]string{"--sha256=" + strings.ToLower(sum), "--file-name=disk.img", "--format=raw", "--max-bytes=9"}, "",
+			map[string]any{"url": "https://h/f", "sha256": sum},
+			false,
+			[]string{"--sha256=" + strings.ToLower(sum), "--file-name=disk.img", "--format=raw", "--max-bytes=9"},
+			"",
 		},
 		"a device":          {map[string]any{"url": "http://h/f"}, true, []string{"--block=true"}, ""},
 		"an archive":        {map[string]any{"url": "https://h/f", "format": "tar"}, false, []string{"--format=tar"}, ""},
 		"an image":          {map[string]any{"url": "oci://h/a/b:v1"}, false, []string{"--format=tar.gz"}, ""},
 		"an image's digest": {map[string]any{"url": "oci://h/a@sha256:" + sum}, false, nil, ""},
 		"headers": {
-			map[string]any{"url": "https://h/f", "headersSecret": "s"}, false,
-			[]string{"--secret-dir=/populate/secret", "--source-namespace=shop"}, "",
+			map[string]any{"url": "https://h/f", "headersSecret": "s"},
+			false,
+			[]string{"--secret-dir=/populate/secret", "--source-namespace=shop"},
+			"",
 		},
 		"no URL":           {map[string]any{}, false, nil, `spec.url: "" is refused`},
 		"another scheme":   {map[string]any{"url": "file:///etc/passwd"}, false, nil, "spec.url"},

@@ -29,7 +29,9 @@ func TestSnapshotMetadataIsAComponent(t *testing.T) {
 		want   map[string]string
 	}{
 		{
-			"able", []csi.PluginCapability_Service_Type{csi.PluginCapability_Service_SNAPSHOT_METADATA_SERVICE}, false,
+			"able",
+			[]csi.PluginCapability_Service_Type{csi.PluginCapability_Service_SNAPSHOT_METADATA_SERVICE},
+			false,
 			map[string]string{
 				"/healthz/snapshot-metadata": "200 ok", "/readyz": "200 [+] snapshot-metadata: ok",
 				"/healthz/livenessprobe": "200 ok",
