@@ -98,10 +98,9 @@ func (c *Controller) confirm(ctx context.Context, va *storagev1.VolumeAttachment
 // list has the node list the volume: at once, or with the next write, which no worker waits for.
 func (c *Controller) list(ctx context.Context, s attachment.Snapshot, a attachment.List) error {
 	volume := s.Key.UniqueName()
-	if c.status.later(a.Node, volume, present, func(o outcome) {
-		c.listed(s, a, o.err)
-		c.memory.enqueue(s.Key)
-	}) {
+	if c.status.later(
+		a.Node, volume, present, func(o outcome) { c.listed(s, a, o.err) }, func() { c.memory.enqueue(s.Key) },
+	) {
 		return nil
 	}
 	_, err := c.status.set(ctx, a.Node, volume, present)
@@ -128,7 +127,9 @@ func (c *Controller) listed(s attachment.Snapshot, a attachment.List, err error)
 // of the answer does not report the volume in use. If that write does not begin at once, no worker waits
 // for it: the key is enqueued when it is answered, and the decision then reads that Node or a newer one.
 func (c *Controller) unlist(ctx context.Context, s attachment.Snapshot, a attachment.Unlist) (next, error) {
-	if c.status.later(a.Node, s.Key.UniqueName(), absent, func(o outcome) { c.unlisted(s, a, o) }) {
+	if c.status.later(
+		a.Node, s.Key.UniqueName(), absent, func(o outcome) { c.unlisted(s, a, o) }, func() { c.memory.enqueue(s.Key) },
+	) {
 		return nil, nil
 	}
 	node, err := c.status.set(ctx, a.Node, s.Key.UniqueName(), absent)
@@ -144,15 +145,15 @@ func (c *Controller) unlist(ctx context.Context, s attachment.Snapshot, a attach
 	return nil, c.delete(ctx, s, a.Attachment, a.Force)
 }
 
-// unlisted has a volume listed again that the Node of the answer reports in use.
+// unlisted has a volume listed again that the Node of the answer reports in use. No decision is made before
+// that: the VolumeAttachment of a volume that comes back to the list must not be deleted.
 func (c *Controller) unlisted(s attachment.Snapshot, a attachment.Unlist, o outcome) {
 	if o.err == nil && attachment.AfterUnlist(s, a, o.node) != nil {
-		c.status.again(a.Node, s.Key.UniqueName(), present, func(o outcome) {
-			c.listed(s, attachment.List{Node: a.Node}, o.err)
-			c.memory.enqueue(s.Key)
-		})
+		c.status.again(
+			a.Node, s.Key.UniqueName(), present,
+			func(o outcome) { c.listed(s, attachment.List{Node: a.Node}, o.err) }, func() { c.memory.enqueue(s.Key) },
+		)
 	}
-	c.memory.enqueue(s.Key)
 }
 
 func (c *Controller) delete(

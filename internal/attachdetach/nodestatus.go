@@ -61,6 +61,7 @@ type change struct {
 	present   presence
 	later     bool // no worker waits
 	done      func(outcome)
+	then      func() // of a change that no worker waits for: called when it is not pending any more
 }
 
 type presence int
@@ -94,7 +95,7 @@ func (n *nodeStatus) set(
 ) (*corev1.Node, error) {
 	done := make(chan outcome, 1)
 	n.mu.Lock()
-	n.add(ctx, node, change{ctx.Err, volume, p, false, func(o outcome) { done <- o }})
+	n.add(ctx, node, change{cancelled: ctx.Err, volume: volume, present: p, done: func(o outcome) { done <- o }})
 	n.mu.Unlock()
 	select {
 	case o := <-done:
@@ -104,10 +105,13 @@ func (n *nodeStatus) set(
 	}
 }
 
-// later has the node's list contain the volume or not with the next write, and calls done then. It reports
-// false, and does nothing, if the write would begin at once, or if the write before has failed: the backoff
-// of the volume is for that.
-func (n *nodeStatus) later(node string, volume corev1.UniqueVolumeName, p presence, done func(outcome)) bool {
+// later has the node's list contain the volume or not with the next write, and calls done with the answer.
+// Meanwhile the change is still pending, so that no decision is made between an answer and what done makes
+// of it. Then it calls then. It reports false, and does nothing, if the write would begin at once, or if
+// the write before has failed: the backoff of the volume is for that.
+func (n *nodeStatus) later(
+	node string, volume corev1.UniqueVolumeName, p presence, done func(outcome), then func(),
+) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.beginsAtOnce(n.nodes[node], p) || n.leads == nil || n.leads.Err() != nil {
@@ -116,20 +120,24 @@ func (n *nodeStatus) later(node string, volume corev1.UniqueVolumeName, p presen
 	if pending := n.nodes[node]; pending != nil && pending.failed {
 		return false
 	}
-	n.addLater(node, volume, p, done)
+	n.addLater(node, volume, p, done, then)
 	return true
 }
 
 // again is later for a change that follows from the answer to another one.
-func (n *nodeStatus) again(node string, volume corev1.UniqueVolumeName, p presence, done func(outcome)) {
+func (n *nodeStatus) again(
+	node string, volume corev1.UniqueVolumeName, p presence, done func(outcome), then func(),
+) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.addLater(node, volume, p, done)
+	n.addLater(node, volume, p, done, then)
 }
 
 // addLater adds a change that no worker waits for. The caller holds mu.
-func (n *nodeStatus) addLater(node string, volume corev1.UniqueVolumeName, p presence, done func(outcome)) {
-	n.add(n.leads, node, change{n.leads.Err, volume, p, true, done})
+func (n *nodeStatus) addLater(
+	node string, volume corev1.UniqueVolumeName, p presence, done func(outcome), then func(),
+) {
+	n.add(n.leads, node, change{n.leads.Err, volume, p, true, done, then})
 	n.pending[volume] = append(n.pending[volume], pendingChange{node, p})
 }
 
@@ -221,7 +229,7 @@ func (n *nodeStatus) answered(node string, c change) {
 
 // write writes until no change waits.
 func (n *nodeStatus) write(ctx context.Context, node string, pending *nodeChanges) {
-	for {
+	for n.isWaiting(node, pending) {
 		n.awaitDue(ctx, node, pending)
 		endTurn := n.awaitTurn(pending)
 		changes := n.take(node, pending)
@@ -234,14 +242,34 @@ func (n *nodeStatus) write(ctx context.Context, node string, pending *nodeChange
 		n.mu.Lock()
 		pending.written, pending.failed = n.Clock.Now(), err != nil || written == nil
 		n.recent = append(n.recent, recentWrite{node, pending.written})
-		for _, c := range changes {
-			n.answered(node, c)
-		}
 		n.mu.Unlock()
 		for _, c := range changes {
-			c.done(outcome{written, err})
+			n.answer(node, c, outcome{written, err})
 		}
 	}
+}
+
+func (n *nodeStatus) answer(node string, c change, o outcome) {
+	c.done(o)
+	if !c.later {
+		return
+	}
+	n.mu.Lock()
+	n.answered(node, c)
+	n.mu.Unlock()
+	c.then()
+}
+
+// isWaiting reports whether a change waits. If none does, the goroutine that writes ends, without a turn and
+// before a change could come that is not due yet.
+func (n *nodeStatus) isWaiting(node string, pending *nodeChanges) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(pending.waiting) == 0 {
+		n.rest(node, pending)
+		return false
+	}
+	return true
 }
 
 // awaitTurn waits until the node is one of those that may be written. Its changes are collected
@@ -325,8 +353,7 @@ func (n *nodeStatus) isUnderWay(ctx context.Context, name string, waiting []chan
 }
 
 // take returns the changes that wait. One whose worker was cancelled is left out: the process may not
-// lead any more. If none is left, the goroutine that writes ends, and the node is forgotten, at once or
-// with a later write.
+// lead any more. If none is left, the goroutine that writes ends.
 func (n *nodeStatus) take(node string, pending *nodeChanges) []change {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -341,7 +368,17 @@ func (n *nodeStatus) take(node string, pending *nodeChanges) []change {
 			n.answered(node, c)
 		}
 	}
-	pending.waiting, pending.writes = nil, len(changes) > 0
+	pending.waiting = nil
+	if len(changes) == 0 {
+		n.rest(node, pending)
+	}
+	return changes
+}
+
+// rest ends the writes of a node, and forgets the nodes whose next write need not wait any more. The caller
+// holds mu.
+func (n *nodeStatus) rest(node string, pending *nodeChanges) {
+	pending.writes = false
 	before := n.Clock.Now().Add(-attachment.ListSpacing)
 	for len(n.recent) > 0 && !n.recent[0].at.After(before) {
 		one := n.recent[0]
@@ -350,8 +387,7 @@ func (n *nodeStatus) take(node string, pending *nodeChanges) []change {
 		}
 		n.recent = n.recent[1:]
 	}
-	if !pending.writes && pending.written.IsZero() {
+	if pending.written.IsZero() {
 		delete(n.nodes, node)
 	}
-	return changes
 }

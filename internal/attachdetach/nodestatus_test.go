@@ -222,7 +222,8 @@ func TestNodeStatusWithoutAWorker(t *testing.T) {
 	}))
 	done := make(chan error, 10)
 	later := func(volume corev1.UniqueVolumeName) bool {
-		return r.status.later("a", volume, present, func(o outcome) { done <- o.err })
+		var err error
+		return r.status.later("a", volume, present, func(o outcome) { err = o.err }, func() { done <- err })
 	}
 	set := func(volume corev1.UniqueVolumeName, p presence) error {
 		_, err := r.status.set(t.Context(), "a", volume, p)

@@ -108,3 +108,23 @@ func TestUnlistBesideAWriteThatHangs(t *testing.T) {
 		t.Errorf("it is not deleted: %+v", all)
 	}
 }
+
+// 4.6: the answer can say that the volume is in use, which has it listed again. Until that is pending, the
+// first change is: no decision between them deletes the VolumeAttachment of a volume that will be listed.
+func TestAnswerIsJudgedWhileItsChangeIsPending(t *testing.T) {
+	r, goOn, _ := busy(t, node("a", hasListed))
+	name := volume.UniqueName()
+	then := make(chan struct{})
+	isPending := false
+	if !r.status.later("a", name, absent, func(outcome) {
+		_, unlisting := r.status.changes(name)
+		isPending = unlisting["a"]
+	}, func() { close(then) }) {
+		t.Fatal("the write would begin at once")
+	}
+	close(goOn)
+	<-then
+	if _, unlisting := r.status.changes(name); !isPending || unlisting["a"] {
+		t.Errorf("pending while it is judged: %v, and then: %v", isPending, unlisting["a"])
+	}
+}

@@ -40,22 +40,26 @@ func (u *Unused) AddTo(ctx context.Context, mgr manager.Manager) error {
 	}.addTo(ctx, mgr)
 }
 
-// claimChanges enqueues a claim that is created, is bound now or has no condition yet, unless its
-// condition says what the cached pods say: at the start of a process that are nearly all claims, and a
-// queue keeps the room for all keys that it ever held at once. A pod that comes to the cache later
-// enqueues its claims itself. A claim that is bound with the condition is looked at too: a pod may have
-// come between the binder's read and its write, and found the claim unbound.
+// claimChanges enqueues a claim that is created, is bound now, or whose condition was changed or is not
+// there, unless the condition says what the cached pods say. At the start of a process nearly all claims
+// have the right condition, and a queue keeps the memory for all keys that it ever had at once. A pod that
+// comes to the cache later enqueues its claims itself; its handler must not leave out a claim, since a
+// worker may be about to write what was so before. A claim that is bound with the condition may be wrong:
+// a pod may have come between the binder's read and its write, and found the claim unbound.
 func (u *Unused) claimChanges() handler.TypedEventHandler[*corev1.PersistentVolumeClaim, Key] {
 	return reconcile.OnChange(func(ctx context.Context, c reconcile.Change[*corev1.PersistentVolumeClaim], q queue) {
-		if !c.IsDeleted() && protection.TracksUse(c.New) &&
-			(c.IsCreated() || !protection.TracksUse(c.Old) || protection.UnusedStatus(c.New) == "") &&
+		if c.IsDeleted() || !protection.TracksUse(c.New) {
+			return
+		}
+		status := protection.UnusedStatus(c.New)
+		if (c.IsCreated() || !protection.TracksUse(c.Old) || status == "" || status != protection.UnusedStatus(c.Old)) &&
 			!u.agrees(ctx, c.New) {
 			q.Add(keyOf(c.New))
 		}
 	})
 }
 
-// agrees reports whether the condition of a claim is what the cached pods make it. It is not when they
+// agrees reports whether the condition of a claim is what the cached pods make it. It reports false if they
 // cannot be read.
 func (u *Unused) agrees(ctx context.Context, claim *corev1.PersistentVolumeClaim) bool {
 	status := protection.UnusedStatus(claim)

@@ -62,6 +62,8 @@ func TestUnusedClaimChanges(t *testing.T) {
 		"found without the condition when we start": {nil, claim(corev1.ClaimBound), none, 1},
 		"found when the pods cannot be read":        {nil, claim(corev1.ClaimBound, unused), unread, 1},
 		"another change of a bound one":             {claim(corev1.ClaimBound, unused), claim(corev1.ClaimBound, unused), used, 0},
+		"another writer's condition, which is old":  {claim(corev1.ClaimBound, inUse), claim(corev1.ClaimBound, unused), used, 1},
+		"another writer's condition":                {claim(corev1.ClaimBound, inUse), claim(corev1.ClaimBound, unused), none, 0},
 		"the condition is not there":                {claim(corev1.ClaimBound), claim(corev1.ClaimBound), none, 1},
 		"deleted":                                   {claim(corev1.ClaimBound, unused), nil, used, 0},
 	} {

@@ -27,6 +27,6 @@ func (w ListWrite) Due(now time.Time) time.Time {
 
 // MostListWrites returns how many nodes may be written at once while the lists of so many nodes are to
 // change: one, and an eighth of many. Alone, a node does not wait. In a burst over many nodes each
-// gathers further volumes while others are written, and waits for about eight writes, however many
-// nodes there are.
+// gathers further volumes while others are written, and waits for about eight writes on average, however
+// many nodes there are; the last of 1,000 waits for about fifty.
 func MostListWrites(nodes int) int { return max(1, nodes/8) }
