@@ -196,18 +196,34 @@ func (p *GrowPlan) checkDriver(in GrowInput, c GrowClaim) {
 		)
 	case !in.Drivers[c.Driver]:
 		p.refuse("driver %s of pvc/%s has no CSIDriver object: it is not installed", c.Driver, c.Name)
-	case in.Leases != nil && !hasResizer(in.Leases, c.Driver):
-		p.note("no Lease says that a resizer of driver %s runs; a resizer without leader election has none", c.Driver)
+	case in.Leases != nil:
+		p.checkResizer(in.Leases, c.Driver)
 	}
 }
 
-// hasResizer reports whether a Lease is that of a resizer of the driver, or of a process with all
-// its sidecars.
-func hasResizer(leases []string, driver string) bool {
-	clean := names.SanitizeDriver(driver)
-	return slices.ContainsFunc(leases, func(name string) bool {
-		return name == "external-resizer-"+clean || name == clean || name == "external-resizer-"+driver
-	})
+// checkResizer adds a note unless a Lease is that of a resizer of the driver. The resizer in a process
+// of several sidecars has the Lease of the first of them, a csi-provisioner or a csi-attacher, which is
+// as well that of such a sidecar alone (OC-5).
+func (p *GrowPlan) checkResizer(leases []string, driver string) {
+	lease := func(prefix string) string { // empty if there is none; LK-1
+		name := prefix + names.SanitizeDriver(driver)
+		if i := slices.IndexFunc(leases, func(l string) bool {
+			return l == name || l == "x"+strings.ToLower(name)
+		}); i >= 0 {
+			return leases[i]
+		}
+		return ""
+	}
+	const resizer = "external-resizer-"
+	if lease(resizer) != "" || slices.Contains(leases, resizer+driver) {
+		return
+	}
+	if other := cmp.Or(lease(""), lease("external-attacher-leader-")); other != "" {
+		p.note("whether a resizer of driver %s runs is not known: the Lease %s is that of another sidecar, or of a "+
+			"process with several, such as a resizer; a resizer without leader election has none", driver, other)
+		return
+	}
+	p.note("no Lease says that a resizer of driver %s runs; a resizer without leader election has none", driver)
 }
 
 // checkQuotas refuses what a quota would refuse: the API server counts the requests of claims.

@@ -66,6 +66,18 @@ func TestPlanGrowth(t *testing.T) {
 		"a class that is gone":  {func(in *GrowInput) { in.Classes = nil }, "StorageClass fast does not exist", ""},
 		"a driver that is gone": {func(in *GrowInput) { in.Drivers = nil }, "it is not installed", ""},
 		"no resizer":            {func(in *GrowInput) { in.Leases = []string{} }, "", "no Lease says that a resizer"},
+		"another sidecar, or one process": {
+			func(in *GrowInput) { in.Leases = []string{"d-example-com"} }, "",
+			"whether a resizer of driver d.example.com runs is not known: the Lease d-example-com",
+		},
+		"sidecars without the provisioner": {
+			func(in *GrowInput) { in.Leases = []string{"external-attacher-leader-d-example-com"} }, "",
+			"is not known: the Lease external-attacher-leader-d-example-com",
+		},
+		"a snapshotter alone": {
+			func(in *GrowInput) { in.Leases = []string{"external-snapshotter-leader-d-example-com"} }, "",
+			"no Lease says that a resizer",
+		},
 		"a claim that waits": {
 			func(in *GrowInput) { in.Claims[0].Status.Phase = corev1.ClaimPending }, "pvc/data-db-1 is Pending", "",
 		},
@@ -127,6 +139,19 @@ func TestPlanGrowth(t *testing.T) {
 		t.Errorf("steps:\n%s", steps)
 	}
 	in := growInput()
+	for driver, lease := range map[string]string{
+		"d.example.com": "external-resizer-d-example-com", "d": "external-resizer-d",
+		"D.example.com": "xexternal-resizer-d-example-com", // LK-1
+	} {
+		in.Leases, in.Drivers = []string{"d", "d-example-com", "xd-example-com", lease}, map[string]bool{driver: true}
+		for _, pv := range in.Volumes {
+			pv.Spec.CSI.Driver = driver
+		}
+		if notes := strings.Join(PlanGrowth(in).Notes, "\n"); strings.Contains(notes, "a resizer of") {
+			t.Errorf("the resizer of %s has a Lease: %s", driver, notes)
+		}
+	}
+	in = growInput()
 	in.Size = resource.MustParse("1Gi")
 	if p = PlanGrowth(in); !p.IsDone() {
 		t.Errorf("nothing to do: %+v", p)
