@@ -103,8 +103,12 @@ func (a *Attacher) AddFlags(f *pflag.FlagSet) {
 
 // Validate implements cli.Role.
 func (a *Attacher) Validate() error {
+	return errors.Join(a.ValidateCommon(), a.ValidateOwn())
+}
+
+// ValidateOwn lists the mistakes in the settings of no other role.
+func (a *Attacher) ValidateOwn() error {
 	return errors.Join(
-		a.ValidateCommon(),
 		cli.Need(a.maxEntries >= 0, "--max-entries=%d: must not be negative", a.maxEntries),
 		cli.Need(a.reconcileSync >= 0, "--reconcile-sync=%s: must not be negative", a.reconcileSync),
 	)

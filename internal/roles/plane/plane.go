@@ -108,7 +108,14 @@ var replaced = []string{"workers", "snapshot-controller"}
 // Validate implements role.
 func (p *Plane) Validate() error {
 	_, wanted := p.Controllers.Enabled()
-	return errors.Join(wanted, p.Controllers.ValidateDetach(),
+	var hosted []error
+	if p.WithAttacher {
+		hosted = append(hosted, p.Attacher.ValidateOwn())
+	}
+	if p.WithSnapshotter {
+		hosted = append(hosted, p.Snapshotter.ValidateOwn())
+	}
+	return errors.Join(wanted, errors.Join(hosted...), p.Controllers.ValidateDetach(),
 		cli.Need(p.Controllers.Workers > 0, "--controller-threads=0: must be at least 1, or nothing is worked on"),
 		p.Provisioner.Validate(), p.Resizer.ValidateExpansion(),
 		cli.Need(!p.WithSnapshotter || !p.NodeDeployment.Enabled,

@@ -45,3 +45,16 @@ func TestSnapshotterNotOnEachNode(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// The settings of roles that plane hosts are checked as by themselves.
+func TestSettingsOfHostedRoles(t *testing.T) {
+	for args, want := range map[string]string{
+		"--with-snapshotter --snapshot-name-uuid-length=33": "--snapshot-name-uuid-length=33",
+		"--with-attacher --max-entries=-1":                  "--max-entries=-1",
+	} {
+		err := parsed(t, strings.Fields(args)...).Validate()
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+}

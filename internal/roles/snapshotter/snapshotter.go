@@ -150,7 +150,20 @@ func (s *Snapshotter) AddFlags(f *pflag.FlagSet) {
 
 // Validate implements cli.Role.
 func (s *Snapshotter) Validate() error {
-	return errors.Join(s.ValidateCommon(),
+	return errors.Join(s.ValidateCommon(), s.ValidateOwn(),
+		cli.Need(!s.NodeDeployment || s.node() != "",
+			"--node-deployment: the environment variable NODE_NAME is not set; set it to the node's name"),
+		// SN-F8: the lease has no node in its name, so the snapshotter of one node would lead.
+		cli.Need(
+			!s.NodeDeployment ||
+				!s.Election.Enabled, "--node-deployment: one instance works for each node; leave out --leader-election",
+		))
+}
+
+// ValidateOwn lists the mistakes in the settings of no other role. A role that hosts this one has a
+// lease for each node, and checks the node itself.
+func (s *Snapshotter) ValidateOwn() error {
+	return errors.Join(
 		cli.Need(s.NamePrefix != "", "--snapshot-name-prefix: must not be empty"),
 		cli.Need(s.GroupPrefix != "", "--groupsnapshot-name-prefix: must not be empty"),
 		cli.Need(s.GroupUUIDLength == -1 || s.GroupUUIDLength > 0 && s.GroupUUIDLength <= 32,
@@ -159,12 +172,6 @@ func (s *Snapshotter) Validate() error {
 		cli.Need(s.NameUUIDLength == -1 || s.NameUUIDLength > 0 && s.NameUUIDLength <= 32,
 			"--snapshot-name-uuid-length=%d: must be -1 or from 1 to 32, or snapshots would share a name",
 			s.NameUUIDLength),
-		cli.Need(!s.NodeDeployment || s.node() != "",
-			"--node-deployment: the environment variable NODE_NAME is not set; set it to the node's name"),
-		cli.Need(
-			!s.NodeDeployment ||
-				!s.Election.Enabled, "--node-deployment: one instance works for each node; leave out --leader-election",
-		),
 		cli.Need(!s.NodeDeployment || !s.Controller,
 			"--node-deployment: run `purser snapshot-controller` once for the cluster, "+
 				"without --snapshot-controller here"))
