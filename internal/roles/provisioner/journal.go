@@ -55,7 +55,7 @@ func (w *builder) journalName() string {
 func (w *builder) requestsElsewhere(ctx context.Context) ([]source.Request, error) {
 	others := journal.Others{
 		Live: w.Manager.GetAPIReader(), Namespace: w.role.Election.LeaseNamespace(),
-		Prefix: w.journalName() + "-", Own: w.role.placeName(w.journalName()),
+		Prefix: w.journalName() + "-", Own: w.role.PlaceName(w.journalName()),
 		SkipUnreadable: w.role.Journal.SkipUnreadable,
 	}
 	entries, err := others.Entries(ctx, time.Now())
@@ -81,7 +81,7 @@ func (w *builder) openJournal() (counted, error) {
 	}
 	j := journal.New(journal.Config{
 		Live: api, Writer: api,
-		Namespace: w.role.Election.LeaseNamespace(), Name: w.role.placeName(w.journalName()),
+		Namespace: w.role.Election.LeaseNamespace(), Name: w.role.PlaceName(w.journalName()),
 		Holder: w.role.Election.Identity(), Node: w.role.nodeOptions().Name,
 		CallTimeout: w.role.longestCall(), Needed: need, PreviousCallsEnded: w.role.Journal.PreviousEnded,
 		ClaimExists: provisioning.ClaimExists(api), SkipUnreadable: w.role.Journal.SkipUnreadable, Events: w.Events,

@@ -82,9 +82,9 @@ func (p *Provisioner) validateNode() []error {
 		))
 }
 
-// placeName returns a name of an object of this instance that the instances of other nodes do not
+// PlaceName returns a name of an object of this instance that the instances of other nodes do not
 // share: each has a journal, and a lease where it takes one.
-func (p *Provisioner) placeName(name string) string {
+func (p *Provisioner) PlaceName(name string) string {
 	if !p.NodeDeployment.Enabled {
 		return name
 	}
@@ -93,7 +93,7 @@ func (p *Provisioner) placeName(name string) string {
 
 // leaseName is upstream's, followed by the node where there is one instance for each.
 func (p *Provisioner) leaseName(driver string) string {
-	return p.placeName(process.DriverLeaseName(driver))
+	return p.PlaceName(process.DriverLeaseName(driver))
 }
 
 // place is the node of an instance and its topology, as the driver returned them.

@@ -168,7 +168,7 @@ func (p *Provisioner) options(driver string) provision.Options {
 			"%d-%d-%s",
 			time.Now().UnixMilli(),
 			rand.IntN(10_000),
-			p.placeName(driver),
+			p.PlaceName(driver),
 		), //nolint:gosec // ST-9: it is not a secret
 	}
 }

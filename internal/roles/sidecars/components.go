@@ -37,9 +37,7 @@ func (s *Sidecars) running() []string {
 	var on []string
 	switch {
 	case len(s.Controllers) > 0: // OC-3
-		for _, name := range s.Controllers {
-			on = append(on, strings.TrimSpace(name))
-		}
+		on = trimmed(s.Controllers)
 	case s.Node && s.NodeDeployment.Enabled:
 		on = []string{compProvisioner, compSnapshotter, compRegistrar, compLiveness}
 	case s.Node:
@@ -50,9 +48,19 @@ func (s *Sidecars) running() []string {
 	if s.WithMetadata {
 		on = append(on, compMetadata)
 	}
+	off := trimmed(s.Without)
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		return !slices.Contains(on, name) || slices.Contains(s.Without, name)
+		return !slices.Contains(on, name) || slices.Contains(off, name)
 	})
+}
+
+// trimmed returns the components of a flag without the spaces around them, as after a comma.
+func trimmed(chosen []string) []string {
+	all := make([]string, 0, len(chosen))
+	for _, name := range chosen {
+		all = append(all, strings.TrimSpace(name))
+	}
+	return all
 }
 
 // runs reports whether a component runs.
@@ -66,8 +74,8 @@ func (s *Sidecars) validateComponents() error {
 	var errs []error
 	for flag, chosen := range map[string][]string{"without": s.Without, "controllers": s.Controllers} {
 		var unknown []string
-		for _, name := range chosen {
-			if !slices.Contains(names, strings.TrimSpace(name)) {
+		for _, name := range trimmed(chosen) {
+			if !slices.Contains(names, name) {
 				unknown = append(unknown, name)
 			}
 		}
@@ -83,6 +91,11 @@ func (s *Sidecars) validateComponents() error {
 		cli.Need(!per || !s.runs(compAttacher) && !s.runs(compResizer) && !s.runs(compHealth),
 			"--node-deployment: the attacher, the resizer and the health monitor work for the whole cluster; leave "+
 				"them out of --controllers"),
+		cli.Need(!s.runs(compSnapshotter) || s.Snapshotter.NodeDeployment == per,
+			"--snapshotter-node-deployment=%t: must be that of the provisioner, whose node is in the name of the "+
+				"lease; give --node-deployment for both", s.Snapshotter.NodeDeployment),
+		cli.Need(!s.runs(compResizer) || !s.Resizer.NodeDeployment || per,
+			"--resizer-node-deployment: the resizer works for the whole cluster; leave the flag out"),
 		cli.Need(!s.runs(compRegistrar) || s.Registrar.Endpoint != "",
 			"--kubelet-registration-path: missing; give the path of the driver's socket as the kubelet sees it, or "+
 				"--without=%s", compRegistrar),

@@ -20,15 +20,19 @@ var ofProcess = []string{
 	"log-json-info-buffer-size", cli.FeatureGates,
 }
 
+// changes is about flags on which the name of the lease depends: two pods with different ones both lead.
+const changes = "; a change can change the name of the lease, so use the strategy Recreate for it"
+
 // AddFlags binds every setting to its flag.
 func (s *Sidecars) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Sidecars", func(f *pflag.FlagSet) {
 		f.BoolVar(&s.Node, "node", false,
 			"run the half for each node: "+compRegistrar+" and "+compLiveness+", and with --node-deployment the "+
 				"provisioner and the snapshotter of the node")
-		f.StringSliceVar(&s.Without, "without", nil, "`components` to leave out: "+strings.Join(names, ", "))
+		f.StringSliceVar(&s.Without, "without", nil,
+			"`components` to leave out: "+strings.Join(names, ", ")+changes)
 		f.StringSliceVar(&s.Controllers, "controllers", nil,
-			"the `components` to run, in place of those of the half, as KEP-4958 has it")
+			"the `components` to run, in place of those of the half, as KEP-4958 has it"+changes)
 	})
 	cli.Grouped(f, "Snapshots", func(f *pflag.FlagSet) {
 		f.StringVar(&s.Snapshotter.NamePrefix, "snapshot-name-prefix", "snapshot",

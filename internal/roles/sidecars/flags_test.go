@@ -120,13 +120,18 @@ func TestNamesOfTheKEP(t *testing.T) {
 
 // OC-5: the lease of csi-provisioner is left to another program where the provisioner does not run.
 func TestLease(t *testing.T) {
+	t.Setenv("NODE_NAME", "n1")
+	const ofNode = "--node --node-deployment --leader-election --kubelet-registration-path=/csi.sock"
 	for args, want := range map[string]string{
-		"":                                  "csi-example-com",
-		"--without=attacher":                "csi-example-com",
-		"--without=provisioner":             "external-attacher-leader-csi-example-com",
-		"--without=attacher,provisioner":    "external-resizer-csi-example-com",
-		"--controllers=snapshotter,resizer": "external-resizer-csi-example-com",
-		"--controllers=health-monitor":      "external-health-monitor-leader-csi-example-com",
+		ofNode:                                "csi-example-com-n1",
+		ofNode + " --without=provisioner":     "external-snapshotter-leader-csi-example-com-n1",
+		ofNode + " --controllers=snapshotter": "external-snapshotter-leader-csi-example-com-n1",
+		"":                                    "csi-example-com",
+		"--without=attacher":                  "csi-example-com",
+		"--without=provisioner":               "external-attacher-leader-csi-example-com",
+		"--without=attacher,provisioner":      "external-resizer-csi-example-com",
+		"--controllers=snapshotter,resizer":   "external-resizer-csi-example-com",
+		"--controllers=health-monitor":        "external-health-monitor-leader-csi-example-com",
 	} {
 		s := New()
 		if err := rolestest.Parse(s, strings.Fields(args)...); err != nil {
@@ -162,12 +167,23 @@ func TestComponents(t *testing.T) {
 		{"--controllers=attacher,provisioner", "provisioner attacher", ""},
 		{"--controllers=node-driver-registrar" + path, "node-driver-registrar", ""},
 		{"--controllers=attacher, resizer", "attacher resizer", ""},
+		{"--without=attacher, resizer", "provisioner snapshotter health-monitor livenessprobe", ""},
+		{"--without= provisioner,attacher ", "resizer snapshotter health-monitor livenessprobe", ""},
+		{"--controllers=attacher, resizer --without= resizer", "attacher", ""},
 		{"--controllers=attacher --without=attacher", "", "nothing is left"},
 		{"--controllers=Attacher,other", "", "unknown controllers: Attacher, other"},
 		{"--without=registrar", "provisioner attacher resizer snapshotter health-monitor livenessprobe", "unknown controllers: registrar"},
 		{"--node", "node-driver-registrar livenessprobe", "--kubelet-registration-path: missing"},
 		{"--node-deployment", "provisioner attacher resizer snapshotter health-monitor livenessprobe", "give --node"},
 		{"--node --node-deployment --controllers=attacher", "attacher", "work for the whole cluster"},
+		{"--node --snapshotter-node-deployment --controllers=snapshotter", "snapshotter", "give --node-deployment for both"},
+		{"--node --node-deployment --snapshotter-node-deployment=false --controllers=snapshotter", "snapshotter", "give --node-deployment for both"},
+		{"--node --provisioner-node-deployment --snapshotter-node-deployment --controllers=snapshotter", "snapshotter", ""},
+		{"--node --provisioner-node-deployment --controllers=provisioner", "provisioner", ""},
+		{"--resizer-node-deployment --controllers=resizer", "resizer", "leave the flag out"},
+		{"--node --node-deployment --snapshot-controller --controllers=snapshotter", "snapshotter", "without --snapshot-controller here"},
+		{"--controllers=snapshotter --snapshot-name-uuid-length=33", "snapshotter", "--snapshot-name-uuid-length=33"},
+		{"--controllers=attacher --max-entries=-1", "attacher", "--max-entries=-1"},
 	} {
 		s := New()
 		f := pflag.NewFlagSet("", pflag.ContinueOnError)

@@ -64,12 +64,14 @@ func (s *Sidecars) runParts(ctx context.Context) error {
 
 // hostRole returns the role whose manager hosts the others. Without the provisioner it has none of its
 // controllers, and the lease of the first of the others: a csi-provisioner beside this process has its own.
+// With --node-deployment the instance of each node has a lease of its own, so that all of them lead.
 func (s *Sidecars) hostRole() sidecar.Role {
 	role := s.Role()
 	if !s.runs(compProvisioner) {
 		role.Table = func(context.Context, *sidecar.Sidecar) ([]registry.Controller, error) { return nil, nil }
 		role.Trim, role.Begin, role.Check = nil, nil, nil
-		role.Lease = s.hosted()[0].Role().Lease
+		first := s.hosted()[0].Role().Lease
+		role.Lease = func(driver string) string { return s.PlaceName(first(driver)) }
 	}
 	return role
 }

@@ -92,6 +92,12 @@ func (s *Sidecars) Validate() error {
 		s.overrides.Apply(), s.validateComponents(), s.Provisioner.Validate(), s.Resizer.ValidateExpansion(),
 		s.Liveness.ValidateOwn(), s.Health.ValidateOwn(),
 	}
+	if s.runs(compAttacher) {
+		errs = append(errs, s.Attacher.ValidateOwn())
+	}
+	if s.runs(compSnapshotter) {
+		errs = append(errs, s.Snapshotter.ValidateOwn())
+	}
 	if s.runs(compRegistrar) {
 		errs = append(errs, s.Registrar.ValidateOwn())
 	}
