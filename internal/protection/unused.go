@@ -52,8 +52,8 @@ func (u *Unused) claimChanges() handler.TypedEventHandler[*corev1.PersistentVolu
 			return
 		}
 		status := protection.UnusedStatus(c.New)
-		if (c.IsCreated() || !protection.TracksUse(c.Old) || status == "" || status != protection.UnusedStatus(c.Old)) &&
-			!u.agrees(ctx, c.New) {
+		isNew := c.IsCreated() || !protection.TracksUse(c.Old)
+		if (isNew || status == "" || status != protection.UnusedStatus(c.Old)) && !u.agrees(ctx, c.New) {
 			q.Add(keyOf(c.New))
 		}
 	})
