@@ -2,7 +2,9 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,9 +13,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/names"
 )
 
 // waiting counts the events that wait in the process, or are being written.
@@ -105,6 +110,9 @@ func (l *lane) write(ctx context.Context, event *corev1.Event) error {
 	if err != nil || result.Skip {
 		return err // skipped: this object has said enough for now
 	}
+	if err := complete(result, event); err != nil {
+		return err
+	}
 	for attempt := range attempts {
 		if err = l.send(ctx, result); err == nil {
 			l.correlator.UpdateState(result.Event)
@@ -119,6 +127,38 @@ func (l *lane) write(ctx context.Context, event *corev1.Event) error {
 		}
 	}
 	return err
+}
+
+// complete gives the event that client-go's EventAggregate made of several messages what it leaves
+// out: the annotations, the controller and a name that is valid for an object with a long one. The
+// patch of an event that is repeated gets the reason of the newest decision; with none it keeps the
+// earlier one.
+func complete(result *record.EventCorrelateResult, event *corev1.Event) error {
+	result.Event.Annotations = event.Annotations
+	result.Event.ReportingController = event.ReportingController
+	result.Event.Name = shortened(result.Event.Name)
+	reason := event.Annotations[names.AnnReason]
+	if len(result.Patch) == 0 || reason == "" {
+		return nil
+	}
+	patch := map[string]any{}
+	if err := json.Unmarshal(result.Patch, &patch); err != nil {
+		return err
+	}
+	patch["metadata"] = map[string]any{"annotations": map[string]string{names.AnnReason: reason}}
+	var err error
+	result.Patch, err = json.Marshal(patch)
+	return err
+}
+
+// shortened shortens the part of an event's name that is the name of its object. It returns the same
+// for the same name, since the correlator keeps the long one.
+func shortened(name string) string {
+	over, suffix := len(name)-validation.DNS1123SubdomainMaxLength, strings.LastIndexByte(name, '.')
+	if over <= 0 || suffix < over {
+		return name
+	}
+	return strings.TrimRight(name[:suffix-over], ".-") + name[suffix:]
 }
 
 // send creates an event, or increases the count of an event that was written before. If that event
