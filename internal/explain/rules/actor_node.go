@@ -21,16 +21,18 @@ func (c *Cluster) nodePlugin(driver string) *workload {
 
 // byNodePlugin completes a finding that a driver is not registered on a node. The DaemonSet of the
 // driver may have a pod there that is not ready, none because of the node's labels or taints, or
-// none at all.
+// none at all. A refusal by the kubelet that is older than the pod, or without one, has passed.
 func (c *Cluster) byNodePlugin(driver, node string, f Finding) Finding {
-	f = c.refusedByKubelet(driver, node, f)
-	w := c.nodePlugin(driver)
-	if f.Reason == verdict.RegistrationRefused || w == nil || c.lacks(Pod) || c.index.nodes[node] == nil {
-		return f
+	w, refusal := c.nodePlugin(driver), c.refusalByKubelet(driver, node)
+	if w == nil || c.lacks(Pod) || c.index.nodes[node] == nil {
+		return c.refusedByKubelet(refusal, driver, node, f)
 	}
 	for _, pod := range c.index.podsOf[w.ref] {
 		if pod.Spec.NodeName != node {
 			continue
+		}
+		if refusal != nil && !isBefore(refusal, pod.CreationTimestamp) {
+			return c.refusedByKubelet(refusal, driver, node, f)
 		}
 		f.WaitsFor = fmt.Sprintf("driver %q to be registered on node %s by pod %s of %s", driver, node, pod.Name, w)
 		f.Evidence = append(f.Evidence, Evidence{podRef(pod), "spec.nodeName", node, ""})
@@ -106,15 +108,32 @@ var alwaysTolerated = map[string]bool{
 	corev1.TaintNodeMemoryPressure: true, corev1.TaintNodePIDPressure: true, corev1.TaintNodeUnschedulable: true,
 }
 
-// refusedByKubelet adds what the registrar has said on the Node of a refusal by the kubelet (NR-H4).
-func (c *Cluster) refusedByKubelet(driver, node string, f Finding) Finding {
-	event := c.lastEvent(Ref{Kind: Node, Name: node}, string(verdict.RegistrationRefused))
-	if event == nil || !strings.Contains(event.Message, " "+driver+" ") {
+// refusalByKubelet returns the newest event of the registrar on the Node about the driver if it is a
+// refusal by the kubelet (NR-H4); nil if the kubelet has registered the driver since.
+func (c *Cluster) refusalByKubelet(driver, node string) *corev1.Event {
+	about := Ref{Kind: Node, Name: node}
+	for _, event := range c.index.events[about] {
+		isRefusal := event.Reason == string(verdict.RegistrationRefused)
+		isAnswer := isRefusal || event.Reason == string(verdict.RegistrationAccepted)
+		if !isAnswer || !strings.Contains(event.Message, " "+driver+" ") || c.contradicted(about, event) {
+			continue
+		}
+		if isRefusal {
+			return event
+		}
+		return nil
+	}
+	return nil
+}
+
+// refusedByKubelet adds the refusal by the kubelet, if there is one.
+func (c *Cluster) refusedByKubelet(refusal *corev1.Event, driver, node string, f Finding) Finding {
+	if refusal == nil {
 		return f
 	}
 	f = f.waits(verdict.RegistrationRefused, Administrator, "the kubelet of node %s to register driver %q, which it "+
-		"refused: %s", node, driver, said(event, event.Message))
-	f.Evidence = append(f.Evidence, eventEvidence(event, c.Now))
+		"refused: %s", node, driver, said(refusal, refusal.Message))
+	f.Evidence = append(f.Evidence, eventEvidence(refusal, c.Now))
 	f.Fix = []Step{{
 		Text:    verdict.Advice(verdict.RegistrationRefused),
 		Command: shell.Command("kubectl describe node %s", node),
