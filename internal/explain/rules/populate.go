@@ -152,6 +152,11 @@ var populatorWarnings = []string{
 func (c *Cluster) populatorAwaited(claim *corev1.PersistentVolumeClaim, f Finding) Finding {
 	news := append(slices.Clone(populatorWarnings), "PopulatorCreated", "PopulatorFinished")
 	event := c.lastEvent(claimRef(claim), news...)
+	prime := c.primeOf(claim)
+	if prime != nil && event != nil && slices.Contains(populatorWarnings, event.Reason) &&
+		EventTime(event).Before(prime.CreationTimestamp.Time) {
+		event = nil // since then the populator has created the prime claim
+	}
 	if found, is := c.told(event, f); is {
 		return found
 	}
@@ -177,7 +182,7 @@ func (c *Cluster) populatorAwaited(claim *corev1.PersistentVolumeClaim, f Findin
 		f.Actor, f.Until = Itself, &until
 		f.WaitsFor = fmt.Sprintf("a populator of sources of kind %s to begin", kind)
 		return f
-	case c.primeOf(claim) == nil:
+	case prime == nil:
 		f.Evidence = append(f.Evidence, Evidence{
 			claimRef(claim), "prime claim " + populate.PrimeName(claim.UID), "none found",
 			"one that the populator creates",
