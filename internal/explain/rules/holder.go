@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"strings"
+
 	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -31,8 +33,6 @@ func (c *Cluster) claimHeld(claim *corev1.PersistentVolumeClaim, finalizer strin
 		if pv := c.index.volumes[claim.Spec.VolumeName]; pv != nil && pv.Spec.CSI != nil {
 			return c.bySilence(provisioner(pv.Spec.CSI.Driver), verdict.ProvisionerSilent, finalizer, f)
 		}
-	case populatorOf(claim) + finalizerOfPopulators:
-		return c.heldByPopulator(claim, finalizer, f)
 	case names.FinalizerSnapshotClaim:
 		for _, s := range c.Snapshots {
 			ready := s.Status != nil && deref(s.Status.ReadyToUse)
@@ -42,6 +42,9 @@ func (c *Cluster) claimHeld(claim *corev1.PersistentVolumeClaim, finalizer strin
 			}
 		}
 		return c.bySilence(snapshotController, verdict.SnapshotterSilent, finalizer, f)
+	}
+	if strings.HasSuffix(finalizer, finalizerOfPopulators) {
+		return c.heldByPopulator(claim, finalizer, f)
 	}
 	return c.heldBy(finalizer, f)
 }
