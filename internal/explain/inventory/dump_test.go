@@ -147,6 +147,24 @@ func TestHideNamesEverywhere(t *testing.T) {
 	}
 }
 
+// The key of the reason keeps a reason of a decision only: any object may have any text under it.
+func TestHideNamesUnderTheKeyOfTheReason(t *testing.T) {
+	const key = "purser/reason"
+	claim := func(name, reason string) map[string]any {
+		return map[string]any{"kind": "PersistentVolumeClaim", "metadata": map[string]any{
+			"name": name, "namespace": "acme-hr", "annotations": map[string]any{key: reason},
+		}}
+	}
+	items := HideNames([]map[string]any{claim("acmedb", "JournalFull"), claim("acmeweb", "moved from acmedb"), claim("full", "acmeweb")})
+	for i, want := range []string{"JournalFull", "moved from persistentvolumeclaim-1", "persistentvolumeclaim-2"} {
+		metadata, _ := items[i]["metadata"].(map[string]any)
+		annotations, _ := metadata["annotations"].(map[string]any)
+		if annotations[key] != want {
+			t.Errorf("%q is left, want %q", annotations[key], want)
+		}
+	}
+}
+
 // The journal has the names of claims and the parameters of classes, compressed. Whether it can be
 // read stays known.
 func TestHideNamesOfTheJournal(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	explain "github.com/purser-csi/purser/internal/explain/rules"
 	"github.com/purser-csi/purser/internal/names"
+	"github.com/purser-csi/purser/internal/verdict"
 )
 
 // publicNames are namespaces of common software. They do not identify the owner of a cluster.
@@ -144,7 +145,7 @@ func mapStrings(value any, change func(string) string) any {
 		out := make(map[string]any, len(v))
 		for key, inner := range v {
 			// A claim may be called v1, and a name may be the end of a reason, such as Up.
-			if key == "apiVersion" || key == "kind" || key == names.AnnReason {
+			if key == "apiVersion" || key == "kind" || key == names.AnnReason && isReason(inner) {
 				out[key] = inner
 				continue
 			}
@@ -156,6 +157,13 @@ func mapStrings(value any, change func(string) string) any {
 		return out
 	}
 	return value
+}
+
+// isReason reports whether a value is a reason of docs/reasons.md. Any object may have any text under
+// the key of the reason.
+func isReason(value any) bool {
+	text, _ := value.(string)
+	return text != "" && !strings.ContainsAny(text, "\n#") && verdict.IsDocumented(verdict.Reason(text))
 }
 
 // leastPhrase is the length from which on a name is replaced within a text too. A shorter one, such
