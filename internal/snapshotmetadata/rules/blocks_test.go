@@ -54,7 +54,8 @@ func TestSequences(t *testing.T) {
 		{"CB-13 a block before the offset is left out", 10, 0, []Message{message(fixed, 0, 10, 10, 10)}, "[{10 10}]", codes.OK},
 		{
 			"CB-13 only blocks before the offset", 50, 0,
-			[]Message{message(fixed, 0, 10), message(fixed, 10, 10), message(fixed, 50, 10)}, "[][{50 10}]", codes.OK,
+			[]Message{message(fixed, 0, 10), message(fixed, 10, 10), message(fixed, 50, 10)},
+			"[][{50 10}]", codes.OK,
 		},
 		{"CB-H4 overlap", 0, 0, []Message{message(variable, 0, 10, 9, 5)}, "", codes.Internal},
 		{"CB-H4 overlap of two messages", 0, 0, []Message{message(variable, 0, 10), message(variable, 9, 5)}, "[{0 10}]", codes.Internal},
