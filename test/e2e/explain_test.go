@@ -97,7 +97,7 @@ func stuckThings() []stuckThing {
 			b.classOf(t, "later", func(c *storagev1.StorageClass) { *c.VolumeBindingMode = storagev1.VolumeBindingWaitForFirstConsumer })
 			return "pvc/" + b.claim(t, "unused", b.name+"-later").Name
 		}},
-		{"a parameter that the driver refuses", "CreateFailed", func(t *testing.T, b testNamespace) string {
+		{"a parameter that the driver refuses", "CreateInfeasible", func(t *testing.T, b testNamespace) string {
 			b.classOf(t, "red", func(c *storagev1.StorageClass) { c.Parameters = map[string]string{"colour": "red"} })
 			return "pvc/" + b.claim(t, "wrong", b.name+"-red").Name
 		}},
