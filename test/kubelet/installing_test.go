@@ -2,8 +2,8 @@ package kubelet
 
 import (
 	"bufio"
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,79 +12,118 @@ import (
 	"syscall"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/test/containers"
 	"github.com/purser-csi/purser/test/quoted"
 )
 
-// What docs/installing.md says in place of a registry and a version.
+// What docs/installing.md says in place of a registry, a version and the next version.
 const (
 	pagesRegistry = "registry.example.com/purser"
 	pagesVersion  = "1.2.3"
+	pagesNext     = "1.2.4"
 )
 
 // extraValues are what a cluster without a network plugin needs beside the values of the page.
 func (r *rig) extraValues() string {
 	host, port := r.server()
 	const driverPorts = 5
+	first := r.freePorts(driverPorts + 1)
 	return fmt.Sprintf(`
 hostNetwork: true
 apiServer: {host: %q, port: %q}
+snapshotController: {replicas: 1, port: %d}
 driver:
   kubeletDir: %s
   stateDir: %s
   port: %d
-`, host, port, r.kubeletDir(), r.stateDir(), r.freePorts(driverPorts))
+`, host, port, first+driverPorts, r.kubeletDir(), r.stateDir(), first)
 }
 
 // The release in bin/release is installed on a real kubelet by the commands of docs/installing.md: it is
 // pushed to a registry on this machine, from which helm takes the chart and containerd the images.
-// Only the registry, the version and the values of a cluster without a network plugin are other ones.
+// Only the registry, the version and the values of a cluster without a network plugin are other ones. The
+// upgrade to the next version is one to the same version.
 func TestInstalling(t *testing.T) {
 	version := os.Getenv("INSTALL")
 	if version == "" {
 		t.Skip("INSTALL is not set; run make test-install")
 	}
 	r := newRig(t)
+	shell, err := containers.ShellImage()
+	must(t, err)
+	must(t, r.runtime.Import(t.Context(), shell))
 	at := r.startRegistry()
 	values := filepath.Join(r.dir, "values.yaml")
 	must(t, os.WriteFile(values, []byte(r.extraValues()), 0o600))
 	text, err := os.ReadFile(filepath.Join(root, "docs", "installing.md"))
 	must(t, err)
 	run := 0
+	var tested []string // the outputs of helm test
 	for _, c := range quoted.Of("docs/installing.md", string(text)) {
 		switch {
 		case c.Inline, strings.HasPrefix(c.Text, "make release "), strings.HasPrefix(c.Text, "make release-key"):
 			continue // make test-install has called these before
-		case strings.HasPrefix(c.Text, "helm upgrade"):
-			continue // there is one version
 		case strings.HasPrefix(c.Text, "helm uninstall"):
 			r.awaitClaim("logbook")
 			r.call("kubectl delete pvc logbook")
 			r.awaitNone(&corev1.PersistentVolumeList{})
 		}
-		line := strings.NewReplacer(pagesRegistry, at, pagesVersion, strings.TrimPrefix(version, "v"),
+		number := strings.TrimPrefix(version, "v")
+		line := strings.NewReplacer(pagesRegistry, at, pagesVersion, number, pagesNext, number,
 			"cosign.pub", "bin/install/cosign.pub", "/usr/local/bin", r.dir).Replace(c.Text)
-		if strings.HasPrefix(line, "helm install") {
-			line += " --plain-http --values " + values
+		isChart := strings.Contains(line, "oci://")
+		if isChart {
+			line += " --plain-http"
 		}
-		r.call(line)
-		run++
 		if strings.HasPrefix(line, "helm install") {
-			r.awaitPods()
+			line += " --values " + values
+		}
+		out := r.call(line)
+		run++
+		if isChart {
+			r.awaitRollout()
+		}
+		if strings.HasPrefix(line, "helm test") {
+			tested = append(tested, out)
 		}
 	}
-	const commands = 8
+	r.awaitNoPods()
+	r.driverIsGone()
+	checkTests(t, tested)
+	const commands = 14
 	if run < commands {
 		t.Errorf("only %d commands of the page were run", run)
 	}
 }
 
+// checkTests looks for the report of `purser check` in the outputs of helm test: before there are snapshots,
+// and with them, when no step is skipped.
+func checkTests(t *testing.T, outputs []string) {
+	t.Helper()
+	const both = 2
+	if len(outputs) != both {
+		t.Fatalf("helm test was run %d times", len(outputs))
+	}
+	for i, wants := range [both][]string{
+		{"passed", "write and read back", "to 2Gi", "skipped        -  take a snapshot", "it has what was written", "Nothing is left."},
+		{"restore the snapshot    it has what was written", "The class has passed the check. Nothing is left."},
+	} {
+		for _, want := range wants {
+			if !strings.Contains(outputs[i], want) {
+				t.Errorf("helm test, %d: no %q in\n%s", i+1, want, outputs[i])
+			}
+		}
+	}
+}
+
 // call runs a command as the page's reader does, in the repository, with our programs on the PATH.
-func (r *rig) call(line string) {
+func (r *rig) call(line string) string {
 	r.t.Helper()
 	bin, err := filepath.Abs(filepath.Join(root, "bin"))
 	must(r.t, err)
@@ -94,6 +133,7 @@ func (r *rig) call(line string) {
 	out, err := command.CombinedOutput()
 	r.t.Logf("$ %s\n%s", line, out)
 	must(r.t, err)
+	return string(out)
 }
 
 // startRegistry runs a registry on loopback, and returns its address with the path of the release.
@@ -119,22 +159,34 @@ func (r *rig) startRegistry() string {
 	return strings.TrimSpace(address) + "/purser"
 }
 
-// awaitPods waits until the pods of the release are there and ready.
-func (r *rig) awaitPods() {
+// awaitRollout waits until the pods of each controller are those of its newest template, and ready.
+func (r *rig) awaitRollout() {
 	r.t.Helper()
 	r.eventually(func(ctx context.Context) error {
-		var list corev1.PodList
-		if err := r.List(ctx, &list, client.InNamespace(process.SystemNamespace)); err != nil {
+		var daemons appsv1.DaemonSetList
+		var deployments appsv1.DeploymentList
+		var pods corev1.PodList
+		in := client.InNamespace(process.SystemNamespace)
+		if err := errors.Join(r.List(ctx, &daemons, in), r.List(ctx, &deployments, in), r.List(ctx, &pods, in)); err != nil {
 			return err
 		}
-		var waiting bytes.Buffer
-		for i := range list.Items {
-			if !isReady(&list.Items[i]) {
-				fmt.Fprintln(&waiting, list.Items[i].Name)
+		var waiting []string
+		for i := range daemons.Items {
+			d := &daemons.Items[i]
+			s := d.Status
+			if want := s.DesiredNumberScheduled; s.ObservedGeneration < d.Generation || want == 0 || s.UpdatedNumberScheduled < want || s.NumberReady < want {
+				waiting = append(waiting, d.Name)
 			}
 		}
-		if len(list.Items) == 0 || waiting.Len() > 0 {
-			return fmt.Errorf("%d pods, not ready:\n%s%s", len(list.Items), &waiting, r.story(ctx, list.Items))
+		for i := range deployments.Items {
+			d := &deployments.Items[i]
+			s, want := d.Status, *d.Spec.Replicas
+			if s.ObservedGeneration < d.Generation || s.UpdatedReplicas < want || s.ReadyReplicas < want || s.Replicas > want {
+				waiting = append(waiting, d.Name)
+			}
+		}
+		if len(daemons.Items) == 0 || len(waiting) > 0 {
+			return fmt.Errorf("%d DaemonSets, not rolled out: %q\n%s", len(daemons.Items), waiting, r.story(ctx, pods.Items))
 		}
 		return nil
 	})
