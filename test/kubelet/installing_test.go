@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/roles/process"
-	"github.com/purser-csi/purser/test/containers"
 	"github.com/purser-csi/purser/test/quoted"
 )
 
@@ -54,10 +53,8 @@ func TestInstalling(t *testing.T) {
 	if version == "" {
 		t.Skip("INSTALL is not set; run make test-install")
 	}
-	r := newRig(t)
-	shell, err := containers.ShellImage()
-	must(t, err)
-	must(t, r.runtime.Import(t.Context(), shell))
+	r := startRig(&rig{t: t, volumes: true})
+	r.importShell()
 	at := r.startRegistry()
 	values := filepath.Join(r.dir, "values.yaml")
 	must(t, os.WriteFile(values, []byte(r.extraValues()), 0o600))
@@ -132,7 +129,15 @@ func (r *rig) call(line string) string {
 	command.Env = append(os.Environ(), "PATH="+r.dir+":"+bin+":"+os.Getenv("PATH"), "KUBECONFIG="+r.cluster.Kubeconfig(), "HOME="+r.dir)
 	out, err := command.CombinedOutput()
 	r.t.Logf("$ %s\n%s", line, out)
-	must(r.t, err)
+	if err != nil {
+		var pods corev1.PodList
+		var claims corev1.PersistentVolumeClaimList
+		readErr := errors.Join(r.List(r.t.Context(), &pods), r.List(r.t.Context(), &claims))
+		for i := range claims.Items {
+			r.t.Logf("claim %s: %+v", claims.Items[i].Name, claims.Items[i].Status)
+		}
+		r.t.Fatalf("%v, %v\n%s", err, readErr, r.story(r.t.Context(), pods.Items))
+	}
 	return string(out)
 }
 

@@ -31,6 +31,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/cluster"
 	"github.com/purser-csi/purser/internal/cluster/kubelet"
+	"github.com/purser-csi/purser/internal/cluster/pki"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/mount"
@@ -58,10 +59,20 @@ type rig struct {
 	runtime *kubelet.Runtime
 	dir     string
 	gates   []string
+	volumes bool // kube-controller-manager runs its volume controllers, as in most clusters
+	// authority is the file with the authority of the certificate that the API server shows to the kubelet.
+	authority string
 }
 
-// newRig starts a cluster whose API server and kubelet have the given features switched on.
+// newRig starts a cluster whose API server and kubelet have the given features switched on. Its volume
+// controllers are left to Purser.
 func newRig(t *testing.T, gates ...string) *rig {
+	t.Helper()
+	return startRig(&rig{t: t, gates: gates})
+}
+
+func startRig(r *rig) *rig {
+	t := r.t
 	t.Helper()
 	if os.Getenv("KUBELET") == "" {
 		t.Skip("KUBELET is not set; run make test-kubelet")
@@ -82,15 +93,14 @@ func newRig(t *testing.T, gates ...string) *rig {
 		}
 		_ = os.RemoveAll(dir)
 	})
-	r := &rig{t: t, dir: dir, gates: gates}
+	r.dir = dir
 	r.startCluster()
 	r.startRuntime()
 	r.startKubelet()
 	return r
 }
 
-// startCluster starts the controllers of kube-controller-manager that make pods of the chart's
-// objects. Those of volumes are left to Purser.
+// startCluster starts the controllers of kube-controller-manager that make pods of the chart's objects.
 func (r *rig) startCluster() {
 	r.t.Helper()
 	components := cluster.Components{cluster.Scheduler, cluster.ControllerManager}
@@ -99,14 +109,26 @@ func (r *rig) startCluster() {
 	if err != nil {
 		r.t.Skip(err)
 	}
-	var args []string
+	authority, err := pki.Open(filepath.Join(r.dir, "p"), time.Now())
+	must(r.t, err)
+	pair, err := authority.Issue(pki.Spec{Name: "client", User: "kube-apiserver"})
+	must(r.t, err)
+	r.authority = authority.Cert()
+	args := []string{
+		"--kubelet-client-certificate=" + pair.Cert, "--kubelet-client-key=" + pair.Key,
+		"--kubelet-preferred-address-types=InternalIP",
+	}
 	for _, gate := range r.gates {
 		args = append(args, "--feature-gates="+gate+"=true")
 	}
+	controllers := append(cluster.HousekeepingControllers(),
+		"deployment-controller", "replicaset-controller", "daemonset-controller", "statefulset-controller", "disruption-controller")
+	if r.volumes {
+		controllers = append(controllers, cluster.VolumeControllers()...)
+		controllers = append(controllers, "persistentvolume-attach-detach-controller", "persistentvolume-expander-controller")
+	}
 	r.cluster, err = cluster.Start(r.t.Context(), cluster.Config{
-		Dir: filepath.Join(r.dir, "c"), Binaries: binaries, Components: components,
-		Controllers: append(cluster.HousekeepingControllers(),
-			"deployment-controller", "replicaset-controller", "daemonset-controller", "statefulset-controller", "disruption-controller"),
+		Dir: filepath.Join(r.dir, "c"), Binaries: binaries, Components: components, Controllers: controllers,
 		ExtraArgs: map[cluster.Component][]string{cluster.APIServer: args},
 	})
 	must(r.t, err)
@@ -171,7 +193,7 @@ func (r *rig) startKubelet() {
 	child, err := kubelet.Start(kubelet.Config{
 		Dir: filepath.Join(r.dir, "kc"), Root: r.kubeletDir(), LogDir: r.dir, Binaries: binaries,
 		Kubeconfig: r.cluster.Kubeconfig(), NodeName: nodeName, Runtime: r.runtime.Socket(), Sync: 10 * time.Second,
-		StatsPeriod: 5 * time.Second, Gates: r.gates,
+		StatsPeriod: 5 * time.Second, Gates: r.gates, ServerPort: r.freePorts(1), ClientCA: r.authority,
 	})
 	must(r.t, err)
 	r.t.Cleanup(func() { _ = syscall.Unmount(r.kubeletDir(), 0) }) // a kubelet makes its root directory a shared mount
@@ -197,6 +219,9 @@ func (r *rig) startKubelet() {
 	})
 	// Admission taints each new node as not ready, and only the node lifecycle controller takes that back.
 	must(r.t, r.Patch(r.t.Context(), node, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"taints":null}}`))))
+	// A kubelet does not report a loopback address, and the API server needs one for the logs of containers.
+	must(r.t, r.Status().Patch(r.t.Context(), node, client.RawPatch(types.MergePatchType,
+		[]byte(`{"status":{"addresses":[{"type":"InternalIP","address":"127.0.0.1"}]}}`))))
 }
 
 // server returns host and port of the API server.

@@ -24,19 +24,24 @@ type Config struct {
 	// It is also how often the driver is asked for the health of volumes, with the gate CSIVolumeHealth.
 	StatsPeriod time.Duration
 	Gates       []string // features that are switched on beside those that are on by default
+	// ServerPort is the port on loopback where the logs of containers are read and commands are run in them;
+	// 0 for no server. Without a server, `kubectl logs` and `exec` do not work.
+	ServerPort int
+	ClientCA   string // file with the authority of the server's clients
 }
 
-// Start starts a kubelet. It serves no port: logs and exec do not work through the API server.
+// Start starts a kubelet.
 func Start(cfg Config) (*process.Process, error) {
 	config := fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 containerRuntimeEndpoint: unix://%s
 podLogsDir: %s
-enableServer: false
+enableServer: %t
+port: %d
 address: 127.0.0.1
 healthzPort: 0
 readOnlyPort: 0
-authentication: {anonymous: {enabled: false}, webhook: {enabled: false}}
+authentication: {anonymous: {enabled: false}, webhook: {enabled: false}, x509: {clientCAFile: %q}}
 authorization: {mode: AlwaysAllow}
 failCgroupV1: false
 cgroupDriver: cgroupfs
@@ -51,7 +56,8 @@ evictionHard: {memory.available: 1Mi, nodefs.available: 0%%, nodefs.inodesFree: 
 syncFrequency: %s
 volumeStatsAggPeriod: %s
 featureGates: {%s}
-`, cfg.Runtime, filepath.Join(cfg.Dir, "podlogs"), orMinute(cfg.Sync), orMinute(cfg.StatsPeriod), switchedOn(cfg.Gates))
+`, cfg.Runtime, filepath.Join(cfg.Dir, "podlogs"), cfg.ServerPort != 0, cfg.ServerPort, cfg.ClientCA,
+		orMinute(cfg.Sync), orMinute(cfg.StatsPeriod), switchedOn(cfg.Gates))
 	path := filepath.Join(cfg.Dir, "kubelet.yaml")
 	if err := write(path, []byte(config)); err != nil {
 		return nil, err

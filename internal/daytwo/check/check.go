@@ -35,6 +35,7 @@ type Config struct {
 	Image         string
 	HostNetwork   bool // of the pods
 	StepTimeout   time.Duration
+	Timeout       time.Duration // of the whole check, a quarter of it for the deletion; 0 for no limit
 	Poll          time.Duration
 	Progress      func(rules.CheckStep) // is called at the end of each step
 }
@@ -99,9 +100,14 @@ type run struct {
 	volumes map[string]bool // names of PersistentVolumes of the check
 }
 
-// Run takes all steps, and deletes everything also after a failure and when ctx ends.
+// Run takes all steps, and deletes everything also after a failure and when ctx or the time of the check ends.
 func Run(ctx context.Context, cfg Config, plan rules.CheckPlan) rules.CheckReport {
 	r := &run{Config: cfg, plan: plan, report: cfg.Report(), failed: map[string]bool{}, volumes: map[string]bool{}}
+	if cfg.Timeout > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, cfg.Timeout-cfg.forDeletion())
+		defer stop()
+	}
 	r.step(ctx, rules.StepCreate, nil, r.create)
 	r.step(ctx, rules.StepMount, []string{rules.StepCreate}, r.mount)
 	r.step(ctx, rules.StepWrite, []string{rules.StepCreate, rules.StepMount}, r.write)
@@ -113,11 +119,24 @@ func Run(ctx context.Context, cfg Config, plan rules.CheckPlan) rules.CheckRepor
 	return r.report
 }
 
+// forDeletion returns how long the deletion may take.
+func (cfg Config) forDeletion() time.Duration {
+	if cfg.Timeout == 0 {
+		return cfg.StepTimeout
+	}
+	return min(cfg.StepTimeout, cfg.Timeout/deletionPart)
+}
+
+// deletionPart is the part of the time of a check in which everything is deleted.
+const deletionPart = 4
+
 // skipped is an outcome of a step that cannot be taken here.
 type skipped string
 
 // Error implements error.
 func (s skipped) Error() string { return string(s) }
+
+const interrupted = "interrupted"
 
 // step takes one step, unless the plan leaves it out or one that it needs has not passed.
 func (r *run) step(ctx context.Context, name string, needs []string, do func(context.Context) (string, error)) {
@@ -134,7 +153,11 @@ func (r *run) step(ctx context.Context, name string, needs []string, do func(con
 	}
 	if ctx.Err() != nil {
 		r.failed[name] = true
-		r.end(name, rules.Skipped, 0, "interrupted")
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			r.end(name, rules.Failed, 0, fmt.Sprintf("not begun: the check may take %s in all", r.Timeout))
+		} else {
+			r.end(name, rules.Skipped, 0, interrupted)
+		}
 		return
 	}
 	began := time.Now()
@@ -147,8 +170,8 @@ func (r *run) step(ctx context.Context, name string, needs []string, do func(con
 		r.end(name, rules.Skipped, 0, string(why))
 	case err != nil:
 		r.failed[name] = true
-		if ctx.Err() != nil {
-			err = errors.New("interrupted")
+		if errors.Is(ctx.Err(), context.Canceled) {
+			err = errors.New(interrupted)
 		}
 		r.end(name, rules.Failed, took, err.Error())
 	default:

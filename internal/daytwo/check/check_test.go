@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
@@ -208,6 +209,48 @@ func TestHostNetwork(t *testing.T) {
 			t.Errorf("%t: the pod has %t", cfg.HostNetwork, got)
 		}
 	}
+}
+
+// When the time of the check ends, the step that waits says what it waited for, the next one fails, and
+// everything is deleted.
+func TestTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{}
+		cfg := w.config(t)
+		cfg.Poll, cfg.StepTimeout, cfg.Timeout = time.Second, 2*time.Minute, 4*time.Minute
+		cfg.Client = interceptor.NewClient(w.client(t), interceptor.Funcs{
+			Get: func(
+				ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption,
+			) error {
+				err := c.Get(ctx, key, o, opts...)
+				if claim, is := o.(*corev1.PersistentVolumeClaim); is && key.Name != "c" {
+					claim.Status.Phase = corev1.ClaimPending
+				}
+				return err
+			},
+		})
+		plan, err := Plan(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		r := Run(t.Context(), cfg, plan)
+		if took := time.Since(began); took > cfg.Timeout {
+			t.Errorf("it took %s", took)
+		}
+		page := &rules.Page{}
+		r.Print(page)
+		if got := outcomes(r); got != "pppppffp" || !strings.Contains(page.String(), "in time: pvc/c-clone is Pending") {
+			t.Errorf("%s:\n%s", got, page)
+		}
+		mustBeClean(t, "without time", cfg.Client, r)
+
+		cfg.Timeout = time.Minute
+		r = Run(t.Context(), cfg, plan)
+		if s := r.Steps[6]; s.Outcome != rules.Failed || s.Text != "not begun: the check may take 1m0s in all" {
+			t.Errorf("%+v", r.Steps)
+		}
+	})
 }
 
 // After Ctrl-C no further step is taken, and everything is deleted.

@@ -23,7 +23,7 @@ import (
 // clean deletes everything, also when ctx has ended: pods, then copies and snapshots, then the
 // claim, and waits until the volumes are gone.
 func (r *run) clean(ctx context.Context) {
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), r.StepTimeout)
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), r.forDeletion())
 	defer stop()
 	began := time.Now()
 	err := errors.Join(r.noteVolumes(ctx), r.deleteRetained(ctx))

@@ -61,6 +61,8 @@ volumes are mounted, and nothing is written.`,
 			"of the driver")
 	f.StringSliceVar(&o.Skip, "skip", nil, "`steps` to leave out: "+strings.Join(words, ", "))
 	f.DurationVar(&o.StepTimeout, "step-timeout", 3*time.Minute, "how long one step may take")
+	f.DurationVar(&o.Timeout, "timeout", 0,
+		"how long the check may take in all, a quarter of it for the deletion; 0 for no limit")
 	f.BoolVar(&o.dryRun, "dry-run", false, "only print the steps, and whether the API server would take the claim")
 	clusterflags.CompleteValues(c, "skip", words...)
 	clusterflags.CompleteValues(c, "access-mode", string(corev1.ReadWriteOnce), string(corev1.ReadWriteMany),
@@ -77,6 +79,9 @@ func (o *checkOptions) run(c *cobra.Command, args []string) error {
 	}
 	if o.StepTimeout <= 0 {
 		return cli.SyntaxError{Err: fmt.Errorf("--step-timeout=%s: must be more than 0", o.StepTimeout)}
+	}
+	if o.Timeout < 0 {
+		return cli.SyntaxError{Err: fmt.Errorf("--timeout=%s: must not be less than 0", o.Timeout)}
 	}
 	for _, word := range o.Skip {
 		if rules.StepWords[word] == "" {
