@@ -33,7 +33,8 @@ func ShellImage() ([]byte, error) {
 	}
 	defer file.Close()
 	if libraries, err := file.ImportedLibraries(); err != nil || len(libraries) > 0 {
-		return nil, fmt.Errorf("%s needs the libraries %q (%v); Debian has a static one in busybox-static", found, libraries, err)
+		return nil, fmt.Errorf("%s needs the libraries %q (%v); Debian has a static one in busybox-static",
+			found, libraries, err)
 	}
 	files := map[string][]byte{}
 	for _, name := range applets {

@@ -45,5 +45,5 @@ func (r *rig) importShell() {
 
 func (r *rig) helmTest() string {
 	r.t.Helper()
-	return r.call("helm test purser --namespace " + process.SystemNamespace)
+	return r.call("helm test purser --logs --namespace " + process.SystemNamespace)
 }

@@ -108,7 +108,10 @@ func checkTests(t *testing.T, outputs []string) {
 		t.Fatalf("helm test was run %d times", len(outputs))
 	}
 	for i, wants := range [both][]string{
-		{"passed", "write and read back", "to 2Gi", "skipped        -  take a snapshot", "it has what was written", "Nothing is left."},
+		{
+			"passed", "write and read back", "to 2Gi", "skipped        -  take a snapshot", "it has what was written",
+			"Nothing is left.",
+		},
 		{"restore the snapshot    it has what was written", "The class has passed the check. Nothing is left."},
 	} {
 		for _, want := range wants {
@@ -126,7 +129,8 @@ func (r *rig) call(line string) string {
 	must(r.t, err)
 	command := exec.CommandContext(r.t.Context(), "sh", "-c", line)
 	command.Dir = root
-	command.Env = append(os.Environ(), "PATH="+r.dir+":"+bin+":"+os.Getenv("PATH"), "KUBECONFIG="+r.cluster.Kubeconfig(), "HOME="+r.dir)
+	command.Env = append(os.Environ(),
+		"PATH="+r.dir+":"+bin+":"+os.Getenv("PATH"), "KUBECONFIG="+r.cluster.Kubeconfig(), "HOME="+r.dir)
 	out, err := command.CombinedOutput()
 	r.t.Logf("$ %s\n%s", line, out)
 	if err != nil {
@@ -172,26 +176,30 @@ func (r *rig) awaitRollout() {
 		var deployments appsv1.DeploymentList
 		var pods corev1.PodList
 		in := client.InNamespace(process.SystemNamespace)
-		if err := errors.Join(r.List(ctx, &daemons, in), r.List(ctx, &deployments, in), r.List(ctx, &pods, in)); err != nil {
+		err := errors.Join(r.List(ctx, &daemons, in), r.List(ctx, &deployments, in), r.List(ctx, &pods, in))
+		if err != nil {
 			return err
 		}
 		var waiting []string
 		for i := range daemons.Items {
 			d := &daemons.Items[i]
-			s := d.Status
-			if want := s.DesiredNumberScheduled; s.ObservedGeneration < d.Generation || want == 0 || s.UpdatedNumberScheduled < want || s.NumberReady < want {
+			s, want := d.Status, d.Status.DesiredNumberScheduled
+			if s.ObservedGeneration < d.Generation || want == 0 || s.UpdatedNumberScheduled < want ||
+				s.NumberReady < want {
 				waiting = append(waiting, d.Name)
 			}
 		}
 		for i := range deployments.Items {
 			d := &deployments.Items[i]
 			s, want := d.Status, *d.Spec.Replicas
-			if s.ObservedGeneration < d.Generation || s.UpdatedReplicas < want || s.ReadyReplicas < want || s.Replicas > want {
+			if s.ObservedGeneration < d.Generation || s.UpdatedReplicas < want || s.ReadyReplicas < want ||
+				s.Replicas > want {
 				waiting = append(waiting, d.Name)
 			}
 		}
 		if len(daemons.Items) == 0 || len(waiting) > 0 {
-			return fmt.Errorf("%d DaemonSets, not rolled out: %q\n%s", len(daemons.Items), waiting, r.story(ctx, pods.Items))
+			return fmt.Errorf("%d DaemonSets, not rolled out: %q\n%s",
+				len(daemons.Items), waiting, r.story(ctx, pods.Items))
 		}
 		return nil
 	})

@@ -122,10 +122,12 @@ func (r *rig) startCluster() {
 		args = append(args, "--feature-gates="+gate+"=true")
 	}
 	controllers := append(cluster.HousekeepingControllers(),
-		"deployment-controller", "replicaset-controller", "daemonset-controller", "statefulset-controller", "disruption-controller")
+		"deployment-controller", "replicaset-controller", "daemonset-controller", "statefulset-controller",
+		"disruption-controller")
 	if r.volumes {
 		controllers = append(controllers, cluster.VolumeControllers()...)
-		controllers = append(controllers, "persistentvolume-attach-detach-controller", "persistentvolume-expander-controller")
+		controllers = append(controllers,
+			"persistentvolume-attach-detach-controller", "persistentvolume-expander-controller")
 	}
 	r.cluster, err = cluster.Start(r.t.Context(), cluster.Config{
 		Dir: filepath.Join(r.dir, "c"), Binaries: binaries, Components: components, Controllers: controllers,
@@ -211,7 +213,8 @@ func (r *rig) startKubelet() {
 		}
 		for _, c := range node.Status.Conditions {
 			// Without a network plugin a node is not ready, and yet runs pods in its own network.
-			if c.Type == corev1.NodeReady && (c.Status == corev1.ConditionTrue || strings.HasPrefix(c.Message, "container runtime network")) {
+			if c.Type == corev1.NodeReady &&
+				(c.Status == corev1.ConditionTrue || strings.HasPrefix(c.Message, "container runtime network")) {
 				return nil
 			}
 		}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
@@ -100,7 +98,8 @@ type run struct {
 	volumes map[string]bool // names of PersistentVolumes of the check
 }
 
-// Run takes all steps, and deletes everything also after a failure and when ctx or the time of the check ends.
+// Run takes all steps, and deletes everything also after a failure and when ctx or the time of the
+// check ends.
 func Run(ctx context.Context, cfg Config, plan rules.CheckPlan) rules.CheckReport {
 	r := &run{Config: cfg, plan: plan, report: cfg.Report(), failed: map[string]bool{}, volumes: map[string]bool{}}
 	if cfg.Timeout > 0 {
@@ -340,71 +339,6 @@ func (r *run) copy(ctx context.Context, suffix string, source *corev1.TypedLocal
 		err = fmt.Errorf("the file on it has SHA-256 %s, and %s was written", sum, r.written)
 	}
 	return "it has what was written", err
-}
-
-// bound waits until a claim has a volume, and notes the volume.
-func (r *run) bound(ctx context.Context, name string) error {
-	claim := &corev1.PersistentVolumeClaim{}
-	return r.until(ctx, func(ctx context.Context) (string, error) {
-		if err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, claim); err != nil {
-			return "", err
-		}
-		if claim.Spec.VolumeName != "" {
-			r.volumes[claim.Spec.VolumeName] = true
-		}
-		if claim.Status.Phase == corev1.ClaimBound {
-			return "", nil
-		}
-		return fmt.Sprintf("pvc/%s is %s%s", name, claim.Status.Phase, r.lastEvent(ctx, claim.UID)), nil
-	})
-}
-
-// lastEvent returns the message of the last warning about an object.
-func (r *run) lastEvent(ctx context.Context, uid types.UID) string {
-	var events corev1.EventList
-	if err := r.Client.List(ctx, &events, client.InNamespace(r.Namespace)); err != nil {
-		return ""
-	}
-	about := slices.DeleteFunc(events.Items, func(e corev1.Event) bool {
-		return e.InvolvedObject.UID != uid || e.Type != corev1.EventTypeWarning
-	})
-	if len(about) == 0 {
-		return ""
-	}
-	last := slices.MaxFunc(about, func(a, b corev1.Event) int { return a.LastTimestamp.Compare(b.LastTimestamp.Time) })
-	return ": " + last.Reason + ": " + strings.TrimSpace(last.Message)
-}
-
-// stopped is an error that waiting does not change.
-type stopped struct{ error }
-
-// until waits until missing returns an empty text.
-func (r *run) until(ctx context.Context, missing func(context.Context) (string, error)) error {
-	return waitUntil(ctx, r.Poll, missing)
-}
-
-func waitUntil(ctx context.Context, poll time.Duration, missing func(context.Context) (string, error)) error {
-	ticker := time.NewTicker(poll)
-	defer ticker.Stop()
-	last := "nothing happened"
-	for {
-		left, err := missing(ctx)
-		switch {
-		case err == nil && left == "":
-			return nil
-		case errors.As(err, new(stopped)) || errors.As(err, new(skipped)):
-			return err
-		case err == nil:
-			last = left
-		case ctx.Err() == nil:
-			last = err.Error()
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return fmt.Errorf("not done in time: %s", last)
-		}
-	}
 }
 
 // claim returns a claim of the check.
