@@ -273,8 +273,9 @@ kubelet-tools: cluster-tools build ## build a kubelet, and install containerd an
 	@tools/build.sh $(BIN) kubelet
 
 .PHONY: test-kubelet
-test-kubelet: kubelet-tools driver-image ## volumes of pods, the images with the chart, and a hand-over to upstream's sidecars and back, on a real kubelet with containerd (Debian, as root; minutes)
-	@tools/build.sh $(BIN) upstream-csi-provisioner upstream-csi-attacher upstream-csi-resizer upstream-csi-snapshotter
+test-kubelet: kubelet-tools driver-image ## volumes of pods, the images with the chart, helm test, and a hand-over to upstream's sidecars and back, on a real kubelet with containerd (Debian, as root; minutes)
+	@tools/build.sh $(BIN) helm upstream-csi-provisioner upstream-csi-attacher upstream-csi-resizer upstream-csi-snapshotter
+	@command -v busybox >/dev/null || apt-get install -y --no-install-recommends busybox-static
 	@KUBELET=1 $(GO) test ./test/node -run 'Kubelet' -count=1 -v -timeout 20m
 	@KUBELET=1 $(GO) test ./test/e2e -run '^TestUpKubelet' -count=1 -v
 	@KUBELET=1 $(GO) test ./test/kubelet -count=1 -v
