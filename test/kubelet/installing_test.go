@@ -47,7 +47,7 @@ driver:
 // The release in bin/release is installed on a real kubelet by the commands of docs/installing.md: it is
 // pushed to a registry on this machine, from which helm takes the chart and containerd the images.
 // Only the registry, the version and the values of a cluster without a network plugin are other ones. The
-// upgrade to the next version is one to the same version.
+// upgrade to the next version is one to the same version. The cluster has the volume controllers of upstream.
 func TestInstalling(t *testing.T) {
 	version := os.Getenv("INSTALL")
 	if version == "" {

@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -142,6 +141,9 @@ func (r *rig) startCluster() {
 	must(r.t, err)
 }
 
+// noNetwork has the node be ready. Its plugin is never called: the pods have the network of their node.
+const noNetwork = `{"cniVersion": "1.0.0", "name": "none", "plugins": [{"type": "none"}]}`
+
 // startRuntime starts containerd with the images.
 func (r *rig) startRuntime() {
 	r.t.Helper()
@@ -149,9 +151,11 @@ func (r *rig) startRuntime() {
 	if err != nil {
 		r.t.Skip(err)
 	}
-	folder := filepath.Join(r.dir, "r")
+	folder, networks := filepath.Join(r.dir, "r"), filepath.Join(r.dir, "n")
+	must(r.t, os.Mkdir(networks, 0o700))
+	must(r.t, os.WriteFile(filepath.Join(networks, "none.conflist"), []byte(noNetwork), 0o600))
 	r.runtime, err = kubelet.StartRuntime(r.t.Context(), kubelet.RuntimeConfig{
-		Dir: folder, LogDir: r.dir, Binaries: binaries, Sandbox: containers.Name,
+		Dir: folder, LogDir: r.dir, Binaries: binaries, Sandbox: containers.Name, Networks: networks,
 	})
 	must(r.t, err)
 	r.t.Cleanup(func() {
@@ -212,9 +216,7 @@ func (r *rig) startKubelet() {
 			return err
 		}
 		for _, c := range node.Status.Conditions {
-			// Without a network plugin a node is not ready, and yet runs pods in its own network.
-			if c.Type == corev1.NodeReady &&
-				(c.Status == corev1.ConditionTrue || strings.HasPrefix(c.Message, "container runtime network")) {
+			if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
 				return nil
 			}
 		}

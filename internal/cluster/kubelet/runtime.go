@@ -20,6 +20,7 @@ type RuntimeConfig struct {
 	LogDir   string
 	Binaries cluster.Binaries // of FindPrograms
 	Sandbox  string           // name of the image that holds the namespaces of each pod
+	Networks string           // folder with the configurations of network plugins; "" for that of the machine
 }
 
 // Runtime is a containerd of its own, beside any other of the machine.
@@ -49,7 +50,7 @@ state = %[2]q
   sandbox_image = %[5]q
   [plugins."io.containerd.grpc.v1.cri".containerd]
     snapshotter = "native"
-`, filepath.Join(cfg.Dir, "root"), filepath.Join(cfg.Dir, "state"), r.Socket(), r.Socket()+".ttrpc", cfg.Sandbox)
+%[6]s`, filepath.Join(cfg.Dir, "root"), filepath.Join(cfg.Dir, "state"), r.Socket(), r.Socket()+".ttrpc", cfg.Sandbox, networks(cfg.Networks))
 	path := filepath.Join(cfg.Dir, "config.toml")
 	if err := write(path, []byte(config)); err != nil {
 		return nil, err
@@ -71,6 +72,14 @@ state = %[2]q
 		}
 	}
 	return r, nil
+}
+
+// networks returns the part of the configuration that names the folder of networks.
+func networks(dir string) string {
+	if dir == "" {
+		return ""
+	}
+	return fmt.Sprintf("  [plugins.\"io.containerd.grpc.v1.cri\".cni]\n    conf_dir = %q\n", dir)
 }
 
 // Socket returns the path of containerd's socket.
