@@ -24,8 +24,8 @@ type Config struct {
 	// It is also how often the driver is asked for the health of volumes, with the gate CSIVolumeHealth.
 	StatsPeriod time.Duration
 	Gates       []string // features that are switched on beside those that are on by default
-	// ServerPort is the port on loopback where the logs of containers are read and commands are run in them;
-	// 0 for no server. Without a server, `kubectl logs` and `exec` do not work.
+	// ServerPort is the port on loopback where the logs of containers are read and commands are run
+	// in them; 0 for no server. Without a server, `kubectl logs` and `exec` do not work.
 	ServerPort int
 	ClientCA   string // file with the authority of the server's clients
 }

@@ -50,7 +50,8 @@ state = %[2]q
   sandbox_image = %[5]q
   [plugins."io.containerd.grpc.v1.cri".containerd]
     snapshotter = "native"
-%[6]s`, filepath.Join(cfg.Dir, "root"), filepath.Join(cfg.Dir, "state"), r.Socket(), r.Socket()+".ttrpc", cfg.Sandbox, networks(cfg.Networks))
+%[6]s`, filepath.Join(cfg.Dir, "root"), filepath.Join(cfg.Dir, "state"), r.Socket(), r.Socket()+".ttrpc", cfg.Sandbox,
+		networks(cfg.Networks))
 	path := filepath.Join(cfg.Dir, "config.toml")
 	if err := write(path, []byte(config)); err != nil {
 		return nil, err
