@@ -32,9 +32,12 @@ func ShellImage() ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
-	if libraries, err := file.ImportedLibraries(); err != nil || len(libraries) > 0 {
-		return nil, fmt.Errorf("%s needs the libraries %q (%v); Debian has a static one in busybox-static",
-			found, libraries, err)
+	libraries, err := file.ImportedLibraries()
+	if err != nil {
+		return nil, fmt.Errorf("read the libraries of %s: %w", found, err)
+	}
+	if len(libraries) > 0 {
+		return nil, fmt.Errorf("%s needs the libraries %q; Debian has a static one in busybox-static", found, libraries)
 	}
 	files := map[string][]byte{}
 	for _, name := range applets {
