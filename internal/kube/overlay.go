@@ -80,11 +80,19 @@ func (o *Overlay) Watch(ctx context.Context, informers cache.Informers, kinds ..
 		if err != nil {
 			return fmt.Errorf("watch %T: %w", kind, err)
 		}
-		if _, err := informer.AddEventHandler(o.handler()); err != nil {
+		if err := o.hear(informer); err != nil {
 			return fmt.Errorf("watch %T: %w", kind, err)
 		}
 	}
 	return nil
+}
+
+func (o *Overlay) hear(informer cache.Informer) error {
+	if f, ok := informer.(*fan); ok && f.view == o.ownView {
+		return f.hear()
+	}
+	_, err := informer.AddEventHandler(o.handler())
+	return err
 }
 
 // Fed lays this process's writes over the objects of these kinds. The caller has event handlers of its own

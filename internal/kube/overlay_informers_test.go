@@ -3,9 +3,11 @@ package kube
 import (
 	"context"
 	"testing"
+	"time"
 
 	storagev1 "k8s.io/api/storage/v1"
 	toolscache "k8s.io/client-go/tools/cache"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -16,17 +18,20 @@ type heldInformer struct {
 	cache.Cache
 	cache.Informer
 	handler toolscache.ResourceEventHandler
+	added   int
 }
 
 func (i *heldInformer) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
 	return i, nil
 }
 
+func (i *heldInformer) IsStopped() bool { return false }
+
 func (i *heldInformer) AddEventHandler(
 	h toolscache.ResourceEventHandler,
 ) (toolscache.ResourceEventHandlerRegistration, error) {
-	i.handler = h
-	return nil, nil //nolint:nilnil // nothing reads it
+	i.handler, i.added = h, i.added+1
+	return &fanned{}, nil
 }
 
 type withCache struct {
@@ -61,6 +66,26 @@ func TestOverlayHearsFirst(t *testing.T) {
 	informer.handler.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: va})
 	if !called {
 		t.Error("the handler was not called")
+	}
+}
+
+// What is watched is heard once for each event, by the registration of the other handlers.
+func TestOverlayWatchesByTheFan(t *testing.T) {
+	o := NewOverlay(nil, clocktesting.NewFakeClock(time.Unix(0, 0)))
+	held := &heldInformer{}
+	informers := o.Before(withCache{cache: held}).GetCache()
+	if err := o.Watch(t.Context(), informers, &storagev1.VolumeAttachment{}, &storagev1.CSINode{}); err != nil {
+		t.Fatal(err)
+	}
+	informer, err := informers.GetInformer(t.Context(), &storagev1.VolumeAttachment{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{}); err != nil {
+		t.Fatal(err)
+	}
+	if held.added != 1 {
+		t.Errorf("%d registrations", held.added)
 	}
 }
 

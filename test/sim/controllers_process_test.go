@@ -141,7 +141,7 @@ type hook func(kind client.Object, h toolscache.ResourceEventHandler) toolscache
 
 func (c hookedCache) GetInformer(ctx context.Context, o client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
 	informer, err := c.Cache.GetInformer(ctx, o, opts...)
-	return hookedInformer{informer, o, c.hook}, err
+	return &hookedInformer{informer, o, c.hook}, err
 }
 
 type hookedInformer struct {
@@ -150,10 +150,10 @@ type hookedInformer struct {
 	hook hook
 }
 
-func (i hookedInformer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+func (i *hookedInformer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
 	return i.Informer.AddEventHandler(i.hook(i.kind, h))
 }
 
-func (i hookedInformer) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler, o toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+func (i *hookedInformer) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler, o toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
 	return i.Informer.AddEventHandlerWithOptions(i.hook(i.kind, h), o)
 }

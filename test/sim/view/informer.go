@@ -68,6 +68,26 @@ func (k *kind) AddEventHandlerWithOptions(
 	return k.AddEventHandler(h)
 }
 
+// GetStore returns the objects that a handler which comes late is told.
+func (k *kind) GetStore() toolscache.Store { return lister{kind: k} }
+
+type lister struct {
+	toolscache.Store
+	kind *kind
+}
+
+// List implements toolscache.Store.
+func (l lister) List() []any {
+	l.kind.view.mu.Lock()
+	have := l.kind.snapshot()
+	l.kind.view.mu.Unlock()
+	var objects []any
+	for _, o := range inOrder(have) {
+		objects = append(objects, o)
+	}
+	return objects
+}
+
 // RemoveEventHandler does nothing.
 func (k *kind) RemoveEventHandler(toolscache.ResourceEventHandlerRegistration) error { return nil }
 
