@@ -81,10 +81,13 @@ func Marked(f *pflag.FlagSet, mark string, names ...string) {
 	}
 }
 
-// MarkOf returns the mark of a flag: MarkNew, MarkDeprecated or none.
+// MarkOf returns the mark of a flag: MarkNew, MarkDeprecated or none. Upstream has no flag with our prefix.
 func MarkOf(flag *pflag.Flag) string {
 	if mark := flag.Annotations[markAnnotation]; len(mark) > 0 {
 		return mark[0]
+	}
+	if strings.HasPrefix(flag.Name, "purser-") {
+		return MarkNew
 	}
 	return ""
 }

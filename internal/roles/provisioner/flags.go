@@ -30,12 +30,8 @@ func (p *Provisioner) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "One instance per node", p.Reap.flags)
 	cli.Grouped(f, "Flags of older versions", p.retiredFlags)
 	cli.Marked(f, cli.MarkNew, "min-volume-size", "volume-name-template", "driver-metadata", "volume-metadata",
-		"intents",
-		"orphan-audit-interval", "create-timeout", "delete-timeout", "delete-worker-threads",
-		"leader-election-lease-name",
-		"purser-reap-removed-nodes", "purser-reap-removed-nodes-after", "assertive-topology", "max-topology-terms",
-		"capacity-max-age",
-		"purser-skip-unreadable-journal")
+		"intents", "orphan-audit-interval", "create-timeout", "delete-timeout", "delete-worker-threads",
+		"leader-election-lease-name", "assertive-topology", "max-topology-terms", "capacity-max-age")
 }
 
 // driverFlags adds F-10 and F-42, and Purser's own (U-29).
