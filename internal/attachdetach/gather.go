@@ -70,11 +70,15 @@ type gather struct {
 // volumes reads the volumes with the handle, and the pods of their claims.
 func (g *gather) volumes(ctx context.Context) error {
 	var list corev1.PersistentVolumeList
-	if err := g.from.List(ctx, &list, client.MatchingFields{IndexAttachedHandle: g.s.Key.String()}); err != nil {
+	near := client.MatchingFields{IndexAttachedHandle: kube.HandleBucket(g.s.Key.Handle)}
+	if err := g.from.List(ctx, &list, near, client.UnsafeDisableDeepCopy); err != nil {
 		return err
 	}
 	for i := range list.Items {
 		pv := &list.Items[i]
+		if key, ok := attachment.KeyOfVolume(pv); !ok || key != g.s.Key {
+			continue
+		}
 		g.s.Volumes = append(g.s.Volumes, pv)
 		if err := g.pods(ctx, pv); err != nil {
 			return err

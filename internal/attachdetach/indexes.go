@@ -12,7 +12,7 @@ import (
 	protection "github.com/purser-csi/purser/internal/protection/rules"
 )
 
-// Indexes of the attach-detach controller: volumes by driver and handle, pods by claim, by volume
+// Indexes of the attach-detach controller: volumes by [kube.HandleBucket], pods by claim, by volume
 // named in place and by node, VolumeAttachments by volume, node and remembered handle, nodes by the
 // volumes that their status names.
 const (
@@ -41,7 +41,7 @@ func Indexes() []kube.Index {
 
 func attachedHandle(o client.Object) []string {
 	if key, ok := attachment.KeyOfVolume(o.(*corev1.PersistentVolume)); ok {
-		return []string{key.String()}
+		return []string{kube.HandleBucket(key.Handle)}
 	}
 	return nil
 }

@@ -170,7 +170,7 @@ func (r Reader) cachedWithHandle(ctx context.Context, handle string) (all []*cor
 		return nil, nil
 	}
 	var near corev1.PersistentVolumeList
-	if err := r.Cached.List(ctx, &near, client.MatchingFields{IndexVolumeHandle: handleBucket(handle)},
+	if err := r.Cached.List(ctx, &near, client.MatchingFields{IndexVolumeHandle: kube.HandleBucket(handle)},
 		client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("read the PersistentVolumes with handle %q: %w", handle, err)
 	}

@@ -1,8 +1,6 @@
 package reclaim
 
 import (
-	"hash/fnv"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -14,7 +12,7 @@ const (
 	// IndexAttachedVolume finds the VolumeAttachments of a PersistentVolume, which upstream searches
 	// for in the whole list (H-45).
 	IndexAttachedVolume = "volume"
-	// IndexVolumeHandle finds the PersistentVolumes of the driver with a volume handle (D-37).
+	// IndexVolumeHandle finds the PersistentVolumes of the driver with a volume handle (D-37), by [kube.HandleBucket].
 	IndexVolumeHandle = "handle"
 	// IndexAwaitedClaim finds the PersistentVolumes that are deleted when a claim is gone (D-35).
 	IndexAwaitedClaim = "awaited"
@@ -25,7 +23,7 @@ func Indexes(driver reclaim.Driver) []kube.Index {
 	all := []kube.Index{
 		kube.IndexBy(IndexVolumeHandle, func(pv *corev1.PersistentVolume) []string {
 			if handle := reclaim.Handle(pv, driver.Name); handle != "" {
-				return []string{handleBucket(handle)}
+				return []string{kube.HandleBucket(handle)}
 			}
 			return nil
 		}),
@@ -40,15 +38,4 @@ func Indexes(driver reclaim.Driver) []kube.Index {
 		all = append(all, kube.IndexBy(IndexAttachedVolume, kube.AttachedVolume))
 	}
 	return all
-}
-
-// handleBuckets is how many parts the index of handles has. One for each handle costs more memory
-// than a volume's name and handle together, for a question that is asked once in the life of a
-// volume.
-const handleBuckets = 1024
-
-func handleBucket(handle string) string {
-	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(handle)) // it never fails
-	return strconv.Itoa(int(hash.Sum32() % handleBuckets))
 }
