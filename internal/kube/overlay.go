@@ -110,7 +110,11 @@ func (o *Overlay) add(kind client.Object) (isNew bool) {
 	if o.kinds[of] != nil {
 		return false
 	}
-	o.kinds[of] = &ownKind{OwnWrites: NewOwnWrites[client.Object]()}
+	k := &ownKind{OwnWrites: NewOwnWrites[client.Object]()}
+	for field, values := range o.indexes[of] {
+		k.indexBy(field, values)
+	}
+	o.kinds[of] = k
 	return true
 }
 
@@ -125,6 +129,9 @@ func (o *Overlay) Index(indexes ...Index) {
 			o.indexes[of] = map[string]client.IndexerFunc{}
 		}
 		o.indexes[of][index.Field] = index.Values
+		if k := o.kinds[of]; k != nil {
+			k.indexBy(index.Field, index.Values)
+		}
 	}
 }
 
@@ -285,8 +292,8 @@ func (o *Overlay) List(ctx context.Context, list client.ObjectList, opts ...clie
 const mostLists = 10
 
 func (o *Overlay) list(ctx context.Context, k *ownKind, list client.ObjectList, opts ...client.ListOption) error {
-	own := k.entries() // before the cache: an entry that is dropped by then is in the cache
-	if err := o.cached.List(ctx, list, opts...); err != nil {
+	own, err := k.listed(ctx, o.cached, list, opts)
+	if err != nil {
 		return err
 	}
 	if len(own) == 0 && k.deleted.isEmpty() && k.ended.isEmpty() {
@@ -301,6 +308,28 @@ func (o *Overlay) list(ctx context.Context, k *ownKind, list client.ObjectList, 
 		return err
 	}
 	return meta.SetList(list, items)
+}
+
+// listed lists from the cache, and returns the own writes that can concern the list.
+func (k *ownKind) listed(
+	ctx context.Context, cached client.Reader, list client.ObjectList, opts []client.ListOption,
+) (map[client.ObjectKey]client.Object, error) {
+	if field, value, ok := fieldOf(opts); ok {
+		if few, isIndexed := k.with(field, value); isIndexed {
+			if err := cached.List(ctx, list, opts...); err != nil {
+				return nil, err
+			}
+			keys, err := keysOfList(list)
+			if err != nil {
+				return nil, err
+			}
+			if k.addListed(few, keys) {
+				return few.entries, nil
+			}
+		}
+	}
+	own := k.entries() // before the cache: an entry that is dropped by then is in the cache
+	return own, cached.List(ctx, list, opts...)
 }
 
 // laidOver returns the listed objects as new as this process's writes; changed is false if they are as

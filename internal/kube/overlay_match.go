@@ -6,8 +6,10 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,6 +28,31 @@ func itemType(list client.ObjectList) reflect.Type {
 		of = of.Elem()
 	}
 	return of
+}
+
+// fieldOf returns the first field that a List with these options selects by; false for none.
+func fieldOf(opts []client.ListOption) (field, value string, ok bool) {
+	var options client.ListOptions
+	options.ApplyOptions(opts)
+	if options.FieldSelector == nil {
+		return "", "", false
+	}
+	for _, r := range options.FieldSelector.Requirements() {
+		return r.Field, r.Value, r.Operator == selection.Equals || r.Operator == selection.DoubleEquals
+	}
+	return "", "", false
+}
+
+func keysOfList(list client.ObjectList) (keys []client.ObjectKey, err error) {
+	err = meta.EachListItem(list, func(item runtime.Object) error {
+		object, ok := item.(client.Object)
+		if !ok {
+			return fmt.Errorf("%T is not an object of the API", item)
+		}
+		keys = append(keys, client.ObjectKeyFromObject(object))
+		return nil
+	})
+	return keys, err
 }
 
 // matcher returns the function that tells which objects a List with these options returns.

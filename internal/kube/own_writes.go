@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"maps"
 	"sync"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,6 +20,8 @@ import (
 type OwnWrites[T client.Object] struct {
 	mu     sync.Mutex
 	byKey  map[client.ObjectKey]T
+	values *valueIndex[T] // nil for none
+	drops  uint64         // entries that were dropped
 	shown  shown
 	seen   string // the newest resourceVersion that the watch has delivered; empty before the first
 	swept  string // the value of seen at the last sweep; empty before the first
@@ -40,9 +41,22 @@ func (r *OwnWrites[T]) Wrote(object T) {
 	if last, ok := r.shown.latest[key]; ok && !objects.IsNewer(version, last.version) {
 		return
 	}
-	if own, ok := r.byKey[key]; !ok || objects.IsNewer(version, own.GetResourceVersion()) {
-		r.byKey[key] = object
+	own, ok := r.byKey[key]
+	if ok && !objects.IsNewer(version, own.GetResourceVersion()) {
+		return
 	}
+	if ok {
+		r.values.remove(key, own)
+	}
+	r.byKey[key] = object
+	r.values.add(key, object)
+}
+
+// drop removes the entry of a key. The caller holds mu.
+func (r *OwnWrites[T]) drop(key client.ObjectKey, own T) {
+	delete(r.byKey, key)
+	r.values.remove(key, own)
+	r.drops++
 }
 
 // Forget drops the entry of an object with this uid, as if the watch had caught up, and reports
@@ -53,7 +67,7 @@ func (r *OwnWrites[T]) Forget(object T) bool {
 	key := client.ObjectKeyFromObject(object)
 	own, ok := r.byKey[key]
 	if ok = ok && own.GetUID() == object.GetUID(); ok {
-		delete(r.byKey, key)
+		r.drop(key, own)
 	}
 	return ok
 }
@@ -81,7 +95,7 @@ func (r *OwnWrites[T]) Saw(object T) {
 	defer r.mu.Unlock()
 	key := r.saw(object)
 	if own, ok := r.byKey[key]; ok && !objects.IsNewer(own.GetResourceVersion(), object.GetResourceVersion()) {
-		delete(r.byKey, key)
+		r.drop(key, own)
 	}
 }
 
@@ -93,15 +107,8 @@ func (r *OwnWrites[T]) Gone(object T) {
 	defer r.mu.Unlock()
 	key := r.saw(object)
 	if own, ok := r.byKey[key]; ok && own.GetUID() == object.GetUID() {
-		delete(r.byKey, key)
+		r.drop(key, own)
 	}
-}
-
-// entries returns all own writes that the watch may not have delivered yet.
-func (r *OwnWrites[T]) entries() map[client.ObjectKey]T {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return maps.Clone(r.byKey)
 }
 
 // own returns the entry of a key, and whether it is newer than everything that the watch has
@@ -138,7 +145,7 @@ func (r *OwnWrites[T]) saw(object T) client.ObjectKey {
 	}
 	for key, own := range r.byKey {
 		if !objects.IsNewer(own.GetResourceVersion(), r.swept) {
-			delete(r.byKey, key)
+			r.drop(key, own)
 		}
 	}
 	r.events, r.swept = 0, version
