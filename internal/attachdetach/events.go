@@ -142,7 +142,7 @@ func (c *Controller) attachmentEvents() handler.TypedEventHandler[*storagev1.Vol
 			add(ctx, e.ObjectNew, q)
 		},
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*storagev1.VolumeAttachment], q queue) {
-			c.Cached.Gone(e.Object) // before the key is enqueued: the overlay's own handler may run later
+			c.Cached.Gone(e.Object) // before the key is enqueued, also in an overlay that is fed
 			c.forget(e.Object)
 			add(ctx, e.Object, q)
 		},

@@ -10,15 +10,19 @@ import (
 )
 
 // fan is an informer that has one registration for all its handlers, and delivers each event to the
-// overlay and then to one handler after another. With a registration each, the overlay would hear an
-// event once for each handler, and client-go keep a buffer of 16 kB and two goroutines for each, which
-// an event passes by two channels.
+// overlay and then to one handler after another. With a registration for each handler, the overlay
+// would hear an event once for each, and client-go would keep a buffer of 16 kB and two goroutines for
+// each.
 //
-// A handler that comes after the first event is told the objects of the store, in which events can be
-// that the fan has not delivered yet. It hears these once more: an old state after a newer one, or the
-// end of an object that it was never told of. That is harmless to a handler that enqueues keys, and only
-// sources of controllers, which call AddEventHandlerWithOptions, are added so. A handler that is added by
-// AddEventHandler may follow the cache in order, and has a registration of its own if it comes late.
+// A handler must not block, since it delays the overlay and all handlers of the kind, and must not add
+// or remove handlers of its own kind.
+//
+// A handler that is added after the first event is told the objects of the store. The store can be
+// ahead of what the fan has delivered. So the handler may hear an old state after a newer one, or the
+// end of an object that it never heard of; the last event about an object is its newest state. Only
+// sources of controllers are added so, which call AddEventHandlerWithOptions: they enqueue keys. A
+// handler that is added by AddEventHandler may follow the cache in order, and has a registration of
+// its own if it is added late.
 type fan struct {
 	cache.Informer
 	view    *ownView
@@ -38,11 +42,30 @@ type fanned struct {
 	handler toolscache.ResourceEventHandler
 }
 
-// hear lets the overlay hear the events of the informer, also if no handler is added.
+// hear lets the overlay hear the events of the informer, also if no handler is added. If events were
+// delivered before, the overlay may not have known the kind, and is told the objects of the store.
 func (f *fan) hear() error {
 	f.adding.Lock()
 	defer f.adding.Unlock()
+	f.mu.Lock()
+	if f.begun {
+		f.tell(f.overlay)
+	}
+	f.mu.Unlock()
 	return f.register()
+}
+
+// tell tells a handler the objects of the store, if the informer lets it be read. The caller holds mu:
+// what comes to the store later is delivered later.
+func (f *fan) tell(to toolscache.ResourceEventHandler) bool {
+	from, ok := f.Informer.(interface{ GetStore() toolscache.Store })
+	if !ok {
+		return false
+	}
+	for _, object := range from.GetStore().List() {
+		to.OnAdd(object, true)
+	}
+	return true
 }
 
 // register adds the fan to the informer once. The caller holds adding.
@@ -95,15 +118,8 @@ func (f *fan) add(
 func (f *fan) join(added *fanned, enqueues bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.begun {
-		from, ok := f.Informer.(interface{ GetStore() toolscache.Store })
-		if !ok || !enqueues {
-			return false
-		}
-		// Nothing is delivered meanwhile: what comes to the store after this list is delivered after it.
-		for _, object := range from.GetStore().List() {
-			added.handler.OnAdd(object, true)
-		}
+	if f.begun && !(enqueues && f.tell(added.handler)) {
+		return false
 	}
 	f.handlers = append(f.handlers, added)
 	return true

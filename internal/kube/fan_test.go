@@ -162,6 +162,23 @@ func TestFanKeepsTheOrderOfAStateThatComesLate(t *testing.T) {
 	})
 }
 
+// A kind is watched after its informer has begun: the overlay learns how far the watch is.
+func TestFanTellsAnOverlayThatComesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFanRig(t)
+		r.enqueuing("a")
+		r.source.Add(attachment("v", "n"))
+		r.run(func() {
+			r.expect("overlay", "+v")
+			if err := r.hear(); err != nil {
+				t.Fatal(err)
+			}
+			r.expect("overlay", "+v", "+v")
+			r.expect("a", "+v")
+		})
+	})
+}
+
 func TestFanDeliversNothingToAHandlerThatWasRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFanRig(t)

@@ -37,7 +37,8 @@ type Readers struct {
 	AllVolumes client.Reader
 }
 
-// Index is a field index that a gather reads by client.MatchingFields.
+// Index is a field index that a gather reads by client.MatchingFields. Its values depend on nothing but
+// the object.
 type Index struct {
 	Kind   client.Object
 	Field  string

@@ -145,7 +145,8 @@ func (o *Overlay) kind(of reflect.Type) *ownKind {
 }
 
 // Wrote lays an object over the cache, as the API server returned it to a write or a live read. The write
-// that removes the last finalizer of an object that is being deleted ends it.
+// that removes the last finalizer of an object that is being deleted ends it. The caller must not change
+// the object afterwards.
 func (o *Overlay) Wrote(object client.Object) {
 	k := o.kind(typeOf(object))
 	if k == nil {
@@ -315,7 +316,7 @@ func (k *ownKind) listed(
 	ctx context.Context, cached client.Reader, list client.ObjectList, opts []client.ListOption,
 ) (map[client.ObjectKey]client.Object, error) {
 	if field, value, ok := fieldOf(opts); ok {
-		if few, isIndexed := k.with(field, value); isIndexed {
+		if found, isIndexed := k.with(field, value); isIndexed {
 			if err := cached.List(ctx, list, opts...); err != nil {
 				return nil, err
 			}
@@ -323,8 +324,8 @@ func (k *ownKind) listed(
 			if err != nil {
 				return nil, err
 			}
-			if k.addListed(few, keys) {
-				return few.entries, nil
+			if k.addListed(found, keys) {
+				return found.entries, nil
 			}
 		}
 	}

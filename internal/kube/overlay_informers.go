@@ -12,8 +12,8 @@ import (
 
 // Before returns the manager with a cache whose events reach the overlay before the handlers that are
 // added to its informers, and whose indexes the overlay knows. Else a handler may enqueue a key for an
-// object that is gone while the overlay, whose own handler runs beside it, still shows this process's
-// last write to it; and no other event would enqueue the key again.
+// object that is gone while the overlay, which has not heard of it yet, still shows this process's last
+// write to it; and no other event would enqueue the key again.
 func (o *Overlay) Before(mgr manager.Manager) manager.Manager {
 	return orderedManager{mgr, &orderedCache{Cache: mgr.GetCache(), overlay: o, fans: map[cache.Informer]*fan{}}}
 }
@@ -34,7 +34,7 @@ type orderedCache struct {
 	overlay *Overlay
 
 	mu   sync.Mutex
-	fans map[cache.Informer]*fan
+	fans map[cache.Informer]*fan // a new one for each call if the cache is limited to several namespaces
 }
 
 // GetInformer implements cache.Informers.

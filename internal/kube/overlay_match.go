@@ -30,7 +30,8 @@ func itemType(list client.ObjectList) reflect.Type {
 	return of
 }
 
-// fieldOf returns the first field that a List with these options selects by; false for none.
+// fieldOf returns the first field that a List with these options selects by, if it must be equal to
+// a value.
 func fieldOf(opts []client.ListOption) (field, value string, ok bool) {
 	var options client.ListOptions
 	options.ApplyOptions(opts)

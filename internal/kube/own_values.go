@@ -6,8 +6,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// valueIndex finds own writes by the values of field indexes: in a burst hundreds wait for the watch, and a
-// list by an index concerns one or two of them. A nil index has nothing.
+// valueIndex finds own writes by the values of field indexes: in a burst hundreds wait for the watch,
+// and a list by an index concerns one or two of them. A nil index has nothing.
 type valueIndex[T client.Object] struct {
 	fields map[string]func(T) []string
 	keys   map[fieldValue]map[client.ObjectKey]struct{}
@@ -16,7 +16,9 @@ type valueIndex[T client.Object] struct {
 type fieldValue struct{ field, value string }
 
 func newValueIndex[T client.Object]() *valueIndex[T] {
-	return &valueIndex[T]{fields: map[string]func(T) []string{}, keys: map[fieldValue]map[client.ObjectKey]struct{}{}}
+	return &valueIndex[T]{
+		fields: map[string]func(T) []string{}, keys: map[fieldValue]map[client.ObjectKey]struct{}{},
+	}
 }
 
 func (x *valueIndex[T]) add(key client.ObjectKey, own T) {
@@ -52,7 +54,7 @@ func (x *valueIndex[T]) remove(key client.ObjectKey, own T) {
 	}
 }
 
-// indexBy has the entries found by a field, from now on and those that are there.
+// indexBy adds an index by a field, also of the entries that exist, or replaces it.
 func (r *OwnWrites[T]) indexBy(field string, values func(T) []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,37 +70,41 @@ func (r *OwnWrites[T]) indexBy(field string, values func(T) []string) {
 	}
 }
 
-// ownFew are the entries that a list by a field concerns, as far as they are known before the cache is read.
-type ownFew[T client.Object] struct {
+// candidates has the entries that a list by a field concerns, as far as they are known before the
+// cache is read.
+type candidates[T client.Object] struct {
 	entries map[client.ObjectKey]T
 	drops   uint64
 }
 
 // with returns the entries that have a value of a field; false if the field has no index.
-func (r *OwnWrites[T]) with(field, value string) (few ownFew[T], isIndexed bool) {
+func (r *OwnWrites[T]) with(field, value string) (found candidates[T], isIndexed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.values == nil || r.values.fields[field] == nil {
-		return few, false
+		return found, false
 	}
-	few = ownFew[T]{map[client.ObjectKey]T{}, r.drops}
+	found = candidates[T]{map[client.ObjectKey]T{}, r.drops}
 	for key := range r.values.keys[fieldValue{field, value}] {
-		few.entries[key] = r.byKey[key]
+		if own, ok := r.byKey[key]; ok {
+			found.entries[key] = own
+		}
 	}
-	return few, true
+	return found, true
 }
 
-// addListed adds the entries of objects that the cache listed since: a write may have taken the value from
-// them. It returns false if an entry was dropped meanwhile, since that one can be newer than what was listed.
-func (r *OwnWrites[T]) addListed(few ownFew[T], listed []client.ObjectKey) bool {
+// addListed adds the entries of objects that the cache listed since: a write may have taken the value
+// from them. It returns false if any entry was dropped meanwhile, since that one can be newer than
+// what was listed. The caller then lists again, with all entries.
+func (r *OwnWrites[T]) addListed(found candidates[T], listed []client.ObjectKey) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.drops != few.drops {
+	if r.drops != found.drops {
 		return false
 	}
 	for _, key := range listed {
 		if own, ok := r.byKey[key]; ok {
-			few.entries[key] = own
+			found.entries[key] = own
 		}
 	}
 	return true

@@ -37,13 +37,13 @@ func TestOwnWritesByValue(t *testing.T) {
 			t.Fatalf("after %d writes: indexed is %v", i, isIndexed)
 		}
 		for node := range 3 {
-			few, _ := r.with(byNode, strconv.Itoa(node))
+			found, _ := r.with(byNode, strconv.Itoa(node))
 			want := r.entries()
 			maps.DeleteFunc(want, func(_ client.ObjectKey, own *storagev1.VolumeAttachment) bool {
 				return own.Spec.NodeName != strconv.Itoa(node)
 			})
-			if i >= 500 && !maps.Equal(few.entries, want) {
-				t.Fatalf("step %d, node %d: found %v; want %v", i, node, few.entries, want)
+			if i >= 500 && !maps.Equal(found.entries, want) {
+				t.Fatalf("step %d, node %d: found %v; want %v", i, node, found.entries, want)
 			}
 		}
 	}

@@ -21,7 +21,7 @@ type OwnWrites[T client.Object] struct {
 	mu     sync.Mutex
 	byKey  map[client.ObjectKey]T
 	values *valueIndex[T] // nil for none
-	drops  uint64         // entries that were dropped
+	drops  uint64         // the number of entries dropped so far
 	shown  shown
 	seen   string // the newest resourceVersion that the watch has delivered; empty before the first
 	swept  string // the value of seen at the last sweep; empty before the first
@@ -33,7 +33,8 @@ func NewOwnWrites[T client.Object]() *OwnWrites[T] {
 	return &OwnWrites[T]{byKey: map[client.ObjectKey]T{}, shown: shown{latest: map[client.ObjectKey]sight{}}}
 }
 
-// Wrote adds the object as the API server returned it, unless the watch has delivered it already.
+// Wrote adds the object as the API server returned it, unless the watch has delivered it already. The
+// caller must not change the object afterwards.
 func (r *OwnWrites[T]) Wrote(object T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

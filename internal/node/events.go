@@ -48,7 +48,7 @@ func (a *Agent) claimChanges() handler.TypedEventHandler[*corev1.PersistentVolum
 	return reconcile.OnChange(func(ctx context.Context, c reconcile.Change[*corev1.PersistentVolumeClaim], q queue) {
 		claim := c.Object()
 		if c.IsDeleted() {
-			a.Cached.Gone(claim) // before keys are enqueued: the overlay's own handler may run later
+			a.Cached.Gone(claim) // before keys are enqueued, also in an overlay that is fed
 		}
 		a.addClaim(ctx, claim.Namespace, claim.Name, q)
 	})

@@ -1,7 +1,6 @@
 package reclaim
 
 import (
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/purser-csi/purser/internal/kube"
@@ -12,7 +11,8 @@ const (
 	// IndexAttachedVolume finds the VolumeAttachments of a PersistentVolume, which upstream searches
 	// for in the whole list (H-45).
 	IndexAttachedVolume = "volume"
-	// IndexVolumeHandle finds the PersistentVolumes of the driver with a volume handle (D-37), by [kube.HandleBucket].
+	// IndexVolumeHandle finds the PersistentVolumes of the driver with a volume handle (D-37), by
+	// [kube.HandleBucket].
 	IndexVolumeHandle = "handle"
 	// IndexAwaitedClaim finds the PersistentVolumes that are deleted when a claim is gone (D-35).
 	IndexAwaitedClaim = "awaited"
