@@ -103,7 +103,7 @@ func (f *fan) add(
 	f.adding.Lock()
 	defer f.adding.Unlock()
 	added := &fanned{handler: h}
-	if options.ResyncPeriod != nil || f.Informer.IsStopped() || !f.join(added, enqueues) {
+	if options.ResyncPeriod != nil || f.IsStopped() || !f.join(added, enqueues) {
 		return f.Informer.AddEventHandlerWithOptions(heardFirst{f.overlay, h}, options)
 	}
 	if err := f.register(); err != nil {
@@ -118,7 +118,7 @@ func (f *fan) add(
 func (f *fan) join(added *fanned, enqueues bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.begun && !(enqueues && f.tell(added.handler)) {
+	if f.begun && (!enqueues || !f.tell(added.handler)) {
 		return false
 	}
 	f.handlers = append(f.handlers, added)

@@ -315,21 +315,23 @@ func (o *Overlay) list(ctx context.Context, k *ownKind, list client.ObjectList, 
 func (k *ownKind) listed(
 	ctx context.Context, cached client.Reader, list client.ObjectList, opts []client.ListOption,
 ) (map[client.ObjectKey]client.Object, error) {
-	if field, value, ok := fieldOf(opts); ok {
-		if found, isIndexed := k.with(field, value); isIndexed {
-			if err := cached.List(ctx, list, opts...); err != nil {
-				return nil, err
-			}
-			keys, err := keysOfList(list)
-			if err != nil {
-				return nil, err
-			}
-			if k.addListed(found, keys) {
-				return found.entries, nil
-			}
-		}
+	field, value, ok := fieldOf(opts)
+	found, isIndexed := k.with(field, value)
+	if !ok || !isIndexed {
+		own := k.entries() // before the cache: an entry that is dropped by then is in the cache
+		return own, cached.List(ctx, list, opts...)
 	}
-	own := k.entries() // before the cache: an entry that is dropped by then is in the cache
+	if err := cached.List(ctx, list, opts...); err != nil {
+		return nil, err
+	}
+	keys, err := keysOfList(list)
+	if err != nil {
+		return nil, err
+	}
+	if k.addListed(found, keys) {
+		return found.entries, nil
+	}
+	own := k.entries()
 	return own, cached.List(ctx, list, opts...)
 }
 
