@@ -311,30 +311,6 @@ func (o *Overlay) list(ctx context.Context, k *ownKind, list client.ObjectList, 
 	return meta.SetList(list, items)
 }
 
-// listed lists from the cache, and returns the own writes that can concern the list.
-func (k *ownKind) listed(
-	ctx context.Context, cached client.Reader, list client.ObjectList, opts []client.ListOption,
-) (map[client.ObjectKey]client.Object, error) {
-	field, value, ok := fieldOf(opts)
-	found, isIndexed := k.with(field, value)
-	if !ok || !isIndexed {
-		own := k.entries() // before the cache: an entry that is dropped by then is in the cache
-		return own, cached.List(ctx, list, opts...)
-	}
-	if err := cached.List(ctx, list, opts...); err != nil {
-		return nil, err
-	}
-	keys, err := keysOfList(list)
-	if err != nil {
-		return nil, err
-	}
-	if k.addListed(found, keys) {
-		return found.entries, nil
-	}
-	own := k.entries()
-	return own, cached.List(ctx, list, opts...)
-}
-
 // laidOver returns the listed objects as new as this process's writes; changed is false if they are as
 // the cache has them.
 func (o *Overlay) laidOver(

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"slices"
@@ -28,6 +29,30 @@ func itemType(list client.ObjectList) reflect.Type {
 		of = of.Elem()
 	}
 	return of
+}
+
+// listed lists from the cache, and returns the own writes that can concern the list.
+func (k *ownKind) listed(
+	ctx context.Context, cached client.Reader, list client.ObjectList, opts []client.ListOption,
+) (map[client.ObjectKey]client.Object, error) {
+	field, value, ok := fieldOf(opts)
+	found, isIndexed := k.with(field, value)
+	if !ok || !isIndexed {
+		own := k.entries() // before the cache: an entry that is dropped by then is in the cache
+		return own, cached.List(ctx, list, opts...)
+	}
+	if err := cached.List(ctx, list, opts...); err != nil {
+		return nil, err
+	}
+	keys, err := keysOfList(list)
+	if err != nil {
+		return nil, err
+	}
+	if k.addListed(found, keys) {
+		return found.entries, nil
+	}
+	own := k.entries()
+	return own, cached.List(ctx, list, opts...)
 }
 
 // fieldOf returns the first field that a List with these options selects by, if it must be equal to
