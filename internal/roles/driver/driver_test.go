@@ -166,8 +166,15 @@ func TestTheDriverNeedsNoSidecar(t *testing.T) {
 		t.Fatal(err)
 	}
 	playKubelet(t, d.RegistrationDir)
-	if code, body := fetch(t, base+"/readyz"); code != http.StatusOK || !strings.Contains(body, "[+] registration: ok") || !strings.Contains(body, "[+] driver: ok") {
-		t.Errorf("readyz: %d %s", code, body)
+	// The driver knows of its registration a moment after the kubelet does.
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		code, body := fetch(t, base+"/readyz")
+		if code == http.StatusOK && strings.Contains(body, "[+] registration: ok") && strings.Contains(body, "[+] driver: ok") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("readyz: %d %s", code, body)
+		}
 	}
 	if code, body := fetch(t, base+"/livez"); code != http.StatusOK {
 		t.Errorf("livez: %d %s", code, body)
