@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -43,7 +44,9 @@ type fanRig struct {
 	t        *testing.T
 	source   *cachetesting.FakeControllerSource
 	informer *countedInformer
-	heard    map[string][]string // by the name of the handler
+
+	heardMu sync.Mutex          // handlers with registrations of their own run beside the others
+	heard   map[string][]string // by the name of the handler
 }
 
 func newFanRig(t *testing.T) *fanRig {
@@ -56,9 +59,13 @@ func newFanRig(t *testing.T) *fanRig {
 	return r
 }
 
-// handler keeps what it hears under a name. The tests read it while nothing runs.
+// handler keeps what it hears under a name.
 func (r *fanRig) handler(name string) toolscache.ResourceEventHandler {
-	hear := func(what string, o any) { r.heard[name] = append(r.heard[name], what+o.(client.Object).GetName()) }
+	hear := func(what string, o any) {
+		r.heardMu.Lock()
+		defer r.heardMu.Unlock()
+		r.heard[name] = append(r.heard[name], what+o.(client.Object).GetName())
+	}
 	return toolscache.ResourceEventHandlerDetailedFuncs{
 		AddFunc:    func(o any, _ bool) { hear("+", o) },
 		UpdateFunc: func(_, o any) { hear("~", o) },
@@ -78,6 +85,8 @@ func (r *fanRig) enqueuing(name string) toolscache.ResourceEventHandlerRegistrat
 func (r *fanRig) expect(name string, want ...string) {
 	r.t.Helper()
 	synctest.Wait()
+	r.heardMu.Lock()
+	defer r.heardMu.Unlock()
 	if !slices.Equal(r.heard[name], want) {
 		r.t.Errorf("%s heard %v; want %v", name, r.heard[name], want)
 	}
