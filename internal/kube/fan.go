@@ -11,15 +11,15 @@ import (
 
 // fan is an informer that has one registration for all its handlers, and delivers each event to the
 // overlay and then to one handler after another. With a registration for each handler, the overlay
-// would hear an event once for each, and client-go would keep a buffer of 16 kB and two goroutines for
+// would get an event once for each, and client-go would keep a buffer of 16 kB and two goroutines for
 // each.
 //
 // A handler must not block, since it delays the overlay and all handlers of the kind, and must not add
 // or remove handlers of its own kind.
 //
-// A handler that is added after the first event is told the objects of the store. The store can be
-// ahead of what the fan has delivered. So the handler may hear an old state after a newer one, or the
-// end of an object that it never heard of; the last event about an object is its newest state. Only
+// A handler that is added after the first event gets the objects of the store. The store can be ahead
+// of what the fan has delivered. So the handler may get an old state after a newer one, or the deletion
+// of an object that it never got; the last event about an object has its newest state. Only
 // sources of controllers are added so, which call AddEventHandlerWithOptions: they enqueue keys. A
 // handler that is added by AddEventHandler may follow the cache in order, and has a registration of
 // its own if it is added late.
@@ -42,22 +42,22 @@ type fanned struct {
 	handler toolscache.ResourceEventHandler
 }
 
-// hear lets the overlay hear the events of the informer, also if no handler is added. If events were
-// delivered before, the overlay may not have known the kind, and is told the objects of the store.
-func (f *fan) hear() error {
+// serveOverlay delivers the events of the informer to the overlay, also if no handler is added. If events
+// were delivered before, the overlay may not have known the kind, and gets the objects of the store.
+func (f *fan) serveOverlay() error {
 	f.adding.Lock()
 	defer f.adding.Unlock()
 	f.mu.Lock()
 	if f.begun {
-		f.tell(f.overlay)
+		f.replay(f.overlay)
 	}
 	f.mu.Unlock()
 	return f.register()
 }
 
-// tell tells a handler the objects of the store, if the informer lets it be read. The caller holds mu:
-// what comes to the store later is delivered later.
-func (f *fan) tell(to toolscache.ResourceEventHandler) bool {
+// replay delivers the objects of the store to a handler, if the informer lets it be read. The caller holds
+// mu: what comes to the store later is delivered later.
+func (f *fan) replay(to toolscache.ResourceEventHandler) bool {
 	from, ok := f.Informer.(interface{ GetStore() toolscache.Store })
 	if !ok {
 		return false
@@ -104,7 +104,7 @@ func (f *fan) add(
 	defer f.adding.Unlock()
 	added := &fanned{handler: h}
 	if options.ResyncPeriod != nil || f.IsStopped() || !f.join(added, enqueues) {
-		return f.Informer.AddEventHandlerWithOptions(heardFirst{f.overlay, h}, options)
+		return f.Informer.AddEventHandlerWithOptions(overlayFirst{f.overlay, h}, options)
 	}
 	if err := f.register(); err != nil {
 		f.leave(added)
@@ -114,11 +114,11 @@ func (f *fan) add(
 	return added, nil
 }
 
-// join adds a handler, unless it has missed an event and cannot be told the objects of the store.
+// join adds a handler, unless it has missed an event and cannot get the objects of the store.
 func (f *fan) join(added *fanned, enqueues bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.begun && (!enqueues || !f.tell(added.handler)) {
+	if f.begun && (!enqueues || !f.replay(added.handler)) {
 		return false
 	}
 	f.handlers = append(f.handlers, added)
@@ -155,36 +155,36 @@ func (f *fan) OnDelete(object any) {
 	f.deliver(func(to toolscache.ResourceEventHandler) { to.OnDelete(object) })
 }
 
-func (f *fan) deliver(tell func(to toolscache.ResourceEventHandler)) {
+func (f *fan) deliver(event func(to toolscache.ResourceEventHandler)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.begun = true
-	tell(f.overlay)
+	event(f.overlay)
 	for _, added := range f.handlers {
-		tell(added.handler)
+		event(added.handler)
 	}
 }
 
-// heardFirst is a handler with a registration of its own, and the overlay in front of it. What the overlay
-// hears again changes nothing.
-type heardFirst struct {
+// overlayFirst is a handler with a registration of its own, and the overlay in front of it. An event that
+// the overlay gets again changes nothing.
+type overlayFirst struct {
 	overlay, then toolscache.ResourceEventHandler
 }
 
 // OnAdd implements toolscache.ResourceEventHandler.
-func (h heardFirst) OnAdd(object any, isInInitialList bool) {
+func (h overlayFirst) OnAdd(object any, isInInitialList bool) {
 	h.overlay.OnAdd(object, isInInitialList)
 	h.then.OnAdd(object, isInInitialList)
 }
 
 // OnUpdate implements toolscache.ResourceEventHandler.
-func (h heardFirst) OnUpdate(before, now any) {
+func (h overlayFirst) OnUpdate(before, now any) {
 	h.overlay.OnUpdate(before, now)
 	h.then.OnUpdate(before, now)
 }
 
 // OnDelete implements toolscache.ResourceEventHandler.
-func (h heardFirst) OnDelete(object any) {
+func (h overlayFirst) OnDelete(object any) {
 	h.overlay.OnDelete(object)
 	h.then.OnDelete(object)
 }

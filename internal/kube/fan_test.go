@@ -45,8 +45,8 @@ type fanRig struct {
 	source   *cachetesting.FakeControllerSource
 	informer *countedInformer
 
-	heardMu sync.Mutex          // handlers with registrations of their own run beside the others
-	heard   map[string][]string // by the name of the handler
+	gotMu sync.Mutex          // handlers with registrations of their own run beside the others
+	got   map[string][]string // by the name of the handler
 }
 
 func newFanRig(t *testing.T) *fanRig {
@@ -54,22 +54,22 @@ func newFanRig(t *testing.T) *fanRig {
 	informer := &countedInformer{
 		SharedIndexInformer: toolscache.NewSharedIndexInformer(source, &storagev1.VolumeAttachment{}, 0, nil),
 	}
-	r := &fanRig{t: t, source: source, informer: informer, heard: map[string][]string{}}
+	r := &fanRig{t: t, source: source, informer: informer, got: map[string][]string{}}
 	r.fan = &fan{Informer: informer, overlay: r.handler("overlay")}
 	return r
 }
 
-// handler keeps what it hears under a name.
+// handler keeps the events that it gets under a name.
 func (r *fanRig) handler(name string) toolscache.ResourceEventHandler {
-	hear := func(what string, o any) {
-		r.heardMu.Lock()
-		defer r.heardMu.Unlock()
-		r.heard[name] = append(r.heard[name], what+o.(client.Object).GetName())
+	note := func(what string, o any) {
+		r.gotMu.Lock()
+		defer r.gotMu.Unlock()
+		r.got[name] = append(r.got[name], what+o.(client.Object).GetName())
 	}
 	return toolscache.ResourceEventHandlerDetailedFuncs{
-		AddFunc:    func(o any, _ bool) { hear("+", o) },
-		UpdateFunc: func(_, o any) { hear("~", o) },
-		DeleteFunc: func(o any) { hear("-", o) },
+		AddFunc:    func(o any, _ bool) { note("+", o) },
+		UpdateFunc: func(_, o any) { note("~", o) },
+		DeleteFunc: func(o any) { note("-", o) },
 	}
 }
 
@@ -85,10 +85,10 @@ func (r *fanRig) enqueuing(name string) toolscache.ResourceEventHandlerRegistrat
 func (r *fanRig) expect(name string, want ...string) {
 	r.t.Helper()
 	synctest.Wait()
-	r.heardMu.Lock()
-	defer r.heardMu.Unlock()
-	if !slices.Equal(r.heard[name], want) {
-		r.t.Errorf("%s heard %v; want %v", name, r.heard[name], want)
+	r.gotMu.Lock()
+	defer r.gotMu.Unlock()
+	if !slices.Equal(r.got[name], want) {
+		r.t.Errorf("%s got %v; want %v", name, r.got[name], want)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestFanTellsAHandlerThatComesLate(t *testing.T) {
 }
 
 // The store can be ahead of what the fan has delivered. A handler that follows the cache in order must
-// not be told of that twice.
+// not get that twice.
 func TestFanKeepsTheOrderOfAStateThatComesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFanRig(t)
@@ -179,7 +179,7 @@ func TestFanTellsAnOverlayThatComesLate(t *testing.T) {
 		r.source.Add(attachment("v", "n"))
 		r.run(func() {
 			r.expect("overlay", "+v")
-			if err := r.hear(); err != nil {
+			if err := r.serveOverlay(); err != nil {
 				t.Fatal(err)
 			}
 			r.expect("overlay", "+v", "+v")

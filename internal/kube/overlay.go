@@ -80,16 +80,16 @@ func (o *Overlay) Watch(ctx context.Context, informers cache.Informers, kinds ..
 		if err != nil {
 			return fmt.Errorf("watch %T: %w", kind, err)
 		}
-		if err := o.hear(informer); err != nil {
+		if err := o.handle(informer); err != nil {
 			return fmt.Errorf("watch %T: %w", kind, err)
 		}
 	}
 	return nil
 }
 
-func (o *Overlay) hear(informer cache.Informer) error {
+func (o *Overlay) handle(informer cache.Informer) error {
 	if f, ok := informer.(*fan); ok && f.view == o.ownView {
-		return f.hear()
+		return f.serveOverlay()
 	}
 	_, err := informer.AddEventHandler(o.handler())
 	return err

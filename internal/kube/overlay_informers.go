@@ -12,7 +12,7 @@ import (
 
 // Before returns the manager with a cache whose events reach the overlay before the handlers that are
 // added to its informers, and whose indexes the overlay knows. Else a handler may enqueue a key for an
-// object that is gone while the overlay, which has not heard of it yet, still shows this process's last
+// object that is gone while the overlay, which has not got that event yet, still shows this process's last
 // write to it; and no other event would enqueue the key again.
 func (o *Overlay) Before(mgr manager.Manager) manager.Manager {
 	return orderedManager{mgr, &orderedCache{Cache: mgr.GetCache(), overlay: o, fans: map[cache.Informer]*fan{}}}

@@ -69,7 +69,7 @@ func TestOverlayHearsFirst(t *testing.T) {
 	}
 }
 
-// What is watched is heard once for each event, by the registration of the other handlers.
+// The overlay gets each event of a kind that it watches once, by the registration of the other handlers.
 func TestOverlayWatchesByTheFan(t *testing.T) {
 	o := NewOverlay(nil, clocktesting.NewFakeClock(time.Unix(0, 0)))
 	held := &heldInformer{}

@@ -68,7 +68,7 @@ func (k *kind) AddEventHandlerWithOptions(
 	return k.AddEventHandler(h)
 }
 
-// GetStore returns the objects that a handler which comes late is told.
+// GetStore returns the objects for a handler that is added late.
 func (k *kind) GetStore() toolscache.Store { return lister{kind: k} }
 
 type lister struct {
