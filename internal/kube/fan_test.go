@@ -150,7 +150,8 @@ func TestFanKeepsTheOrderOfAStateThatComesLate(t *testing.T) {
 		r := newFanRig(t)
 		r.enqueuing("a")
 		open := make(chan struct{})
-		if _, err := r.AddEventHandler(toolscache.ResourceEventHandlerFuncs{UpdateFunc: func(_, _ any) { <-open }}); err != nil {
+		waits := toolscache.ResourceEventHandlerFuncs{UpdateFunc: func(_, _ any) { <-open }}
+		if _, err := r.AddEventHandler(waits); err != nil {
 			t.Fatal(err)
 		}
 		r.source.Add(attachment("v", "n"))

@@ -25,18 +25,14 @@ func (x *valueIndex[T]) add(key client.ObjectKey, own T) {
 	if x == nil {
 		return
 	}
-	for field := range x.fields {
-		x.addTo(field, key, own)
-	}
-}
-
-func (x *valueIndex[T]) addTo(field string, key client.ObjectKey, own T) {
-	for _, value := range x.fields[field](own) {
-		at := fieldValue{field, value}
-		if x.keys[at] == nil {
-			x.keys[at] = map[client.ObjectKey]struct{}{}
+	for field, values := range x.fields {
+		for _, value := range values(own) {
+			at := fieldValue{field, value}
+			if x.keys[at] == nil {
+				x.keys[at] = map[client.ObjectKey]struct{}{}
+			}
+			x.keys[at][key] = struct{}{}
 		}
-		x.keys[at][key] = struct{}{}
 	}
 }
 

@@ -150,10 +150,14 @@ type hookedInformer struct {
 	hook hook
 }
 
-func (i *hookedInformer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+func (i *hookedInformer) AddEventHandler(
+	h toolscache.ResourceEventHandler,
+) (toolscache.ResourceEventHandlerRegistration, error) {
 	return i.Informer.AddEventHandler(i.hook(i.kind, h))
 }
 
-func (i *hookedInformer) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler, o toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+func (i *hookedInformer) AddEventHandlerWithOptions(
+	h toolscache.ResourceEventHandler, o toolscache.HandlerOptions,
+) (toolscache.ResourceEventHandlerRegistration, error) {
 	return i.Informer.AddEventHandlerWithOptions(i.hook(i.kind, h), o)
 }
