@@ -236,6 +236,10 @@ func TestPlaneExpands(t *testing.T) {
 	p.create(&storagev1.StorageClass{ObjectMeta: metav1Name("growing"), Provisioner: d.name, AllowVolumeExpansion: new(true)})
 	claim := p.boundPair("data", d.name)
 	await(p, "the claim is bound, and its condition Unused is written", claim, isTracked)
+	// The binder writes the volume's phase, in any order with the condition.
+	await(p, "the volume is bound", &corev1.PersistentVolume{ObjectMeta: metav1Name(claim.Spec.VolumeName)}, func(pv *corev1.PersistentVolume) bool {
+		return pv.Status.Phase == corev1.VolumeBound
+	})
 	begin := p.mark()
 	p.ask(claim, "2Gi")
 	await(p, "the claim has 2Gi", claim, hasSize("2Gi"))
