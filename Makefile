@@ -159,23 +159,22 @@ check: build ## what a change must pass before anything else, without a control 
 # With RACE=1 the packages with goroutines are built with the race detector, so that no package is run twice.
 RACED  = $(shell $(GO) list ./internal/... ./test/live)
 OTHERS = $(filter-out $(RACED),$(shell $(GO) list ./...))
+# Modules of their own, whose dependencies the program must not have.
+MODULES := images chart monitoring krew release site format
 
+# A test that fails does not hide those of the packages that follow.
 .PHONY: test
 test: cluster-tools build ## run every test; with RACE=1 those of internal and test/live under the race detector
 	@tools/build.sh $(BIN) csi-sanity
-ifdef RACE
-	@CGO_ENABLED=1 $(GO) test -race -timeout 45m $(RACED)
-	@$(GO) test -timeout 30m $(OTHERS)
-else
-	@$(GO) test -timeout 30m $(PKG)
-endif
-	@cd tools/images && $(GO) test ./...
-	@cd tools/chart && $(GO) test ./...
-	@cd tools/monitoring && $(GO) test ./...
-	@cd tools/krew && $(GO) test ./...
-	@cd tools/release && $(GO) test ./...
-	@cd tools/site && $(GO) test ./...
-	@cd tools/format && $(GO) test ./...
+	@failed=0; \
+	if [ -n "$(RACE)" ]; then \
+		CGO_ENABLED=1 $(GO) test -race -timeout 45m $(RACED) || failed=1; \
+		$(GO) test -timeout 30m $(OTHERS) || failed=1; \
+	else \
+		$(GO) test -timeout 30m $(PKG) || failed=1; \
+	fi; \
+	for module in $(MODULES); do (cd tools/$$module && $(GO) test ./...) || failed=1; done; \
+	exit $$failed
 
 .PHONY: sim
 sim: ## crash the controllers at every write and call, under virtual time, and check that mutants are detected (minutes)
@@ -226,7 +225,7 @@ format: ## break the lines that are longer than 120 columns
 lint: ## check style and rules
 	@tools/build.sh $(BIN) golangci-lint
 	@$(BIN)/golangci-lint run $(PKG)
-	@for module in images chart monitoring krew release site format; do \
+	@for module in $(MODULES); do \
 		(cd tools/$$module && GOWORK=off $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...) || exit 1; \
 	done
 
