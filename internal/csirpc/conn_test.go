@@ -125,7 +125,7 @@ func TestDriverIsWaitedFor(t *testing.T) {
 				d.probes = []func(context.Context) (*csi.ProbeResponse, error){tc.first, says(tc.last, nil)}
 			})
 			var told []string
-			if err := dial(t, d, 300*time.Millisecond).WaitReady(t.Context(), func(err error) { told = append(told, err.Error()) }); err != nil {
+			if err := dial(t, d, time.Second).WaitReady(t.Context(), func(err error) { told = append(told, err.Error()) }); err != nil {
 				t.Fatal(err)
 			}
 			if len(told) != 1 || !strings.Contains(told[0], tc.failed) {
@@ -141,7 +141,7 @@ func TestWaitingEnds(t *testing.T) {
 		d.probes = []func(context.Context) (*csi.ProbeResponse, error){says(nil, status.Error(codes.Internal, "broken"))}
 	}
 	conn := dial(t, ready(never), time.Second)
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // for the first answer, on a slow machine
 	defer cancel()
 	if err := conn.WaitReady(ctx, func(error) {}); err == nil || !strings.Contains(err.Error(), "broken") {
 		t.Errorf("%v", err)
