@@ -167,7 +167,7 @@ func TestDriverHangs(t *testing.T) {
 	info2 := csiDriver(false)
 	info2.Name = other
 	a, _ := newAgent(t, theNode(), csiDriver(false), info2, pod, claim, pv, pod2, claim2, pv2)
-	a.Timeout = 300 * time.Millisecond
+	a.Timeout = time.Second // enough for the driver that works, on a slow machine
 	hangs, _ := register(t, a, driverName)
 	works, _ := register(t, a, other)
 	called := make(chan struct{})

@@ -44,7 +44,7 @@ func TestVolumeStats(t *testing.T) {
 	run(t, a, keyOf("a"))
 	run(t, a, mounting.Key{Driver: other, Handle: "h-b"})
 	run(t, a, mounting.Key{Driver: other, Handle: "h-c"})
-	a.Timeout = 400 * time.Millisecond
+	a.Timeout = 2 * time.Second // both rounds begin before it, on a slow machine
 	released := make(chan struct{})
 	hangs.set(func(ctx context.Context, method string) error {
 		if method != "NodeGetVolumeStats" {
