@@ -117,7 +117,7 @@ func (w *world) config(t *testing.T) Config {
 			ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "d.example.com", AllowVolumeExpansion: new(true),
 			ReclaimPolicy: &policy,
 		},
-		StepTimeout: 200 * time.Millisecond, Poll: time.Millisecond, Progress: func(rules.CheckStep) {},
+		StepTimeout: 10 * time.Second, Poll: time.Millisecond, Progress: func(rules.CheckStep) {},
 	}
 }
 

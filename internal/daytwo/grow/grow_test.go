@@ -64,7 +64,7 @@ func cluster() client.WithWatch {
 // once does what one command does.
 func once(ctx context.Context, c client.WithWatch) error {
 	cfg := Config{
-		Client: c, Namespace: "shop", Set: "db", Size: resource.MustParse("2Gi"), Timeout: 50 * time.Millisecond,
+		Client: c, Namespace: "shop", Set: "db", Size: resource.MustParse("2Gi"), Timeout: time.Second,
 		Poll: time.Millisecond, Progress: func(string, ...any) {},
 	}
 	saved, err := Unfinished(ctx, cfg)
