@@ -2,6 +2,7 @@ package protection
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -195,6 +196,7 @@ func classes(w *world) {
 		return c
 	}
 	wanted, target, ofVolume, free := class("wanted"), class("target"), class("of-volume"), class("free")
+	all := []client.Object{wanted, target, ofVolume, free}
 	wants := claim("wants", func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeAttributesClassName = new("wanted") })
 	moves := claim("moves")
 	has := volume("has", func(pv *corev1.PersistentVolume) { pv.Spec.VolumeAttributesClassName = new("of-volume") })
@@ -205,9 +207,9 @@ func classes(w *world) {
 		c.Status.ModifyVolumeStatus = &corev1.ModifyVolumeStatus{TargetVolumeAttributesClassName: "target", Status: corev1.PersistentVolumeClaimModifyVolumeInProgress}
 	})
 	w.eventually("classes are protected", func() bool {
-		return w.exists(free) && w.exists(target) && len(free.Finalizers) == 1 && len(target.Finalizers) == 1
+		return !slices.ContainsFunc(all, func(c client.Object) bool { return !w.exists(c) || len(c.GetFinalizers()) != 1 })
 	})
-	for _, c := range []client.Object{wanted, target, ofVolume, free} {
+	for _, c := range all {
 		w.delete(c)
 	}
 	w.goes(free)

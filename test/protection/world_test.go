@@ -132,25 +132,27 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 func (r *requests) counting(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
+		if request.URL.Query().Get("watch") != "" {
+			return next.RoundTrip(request)
+		}
+		// It counts before it is sent: a test can see its effect before the answer comes.
+		what := request.Method + " pods"
+		if !strings.Contains(request.URL.Path, "/pods") {
+			what = request.Method + " " + path.Base(path.Dir(request.URL.Path))
+		}
+		r.note(what)
 		answer, err := next.RoundTrip(request)
-		if request.URL.Query().Get("watch") == "" && err == nil {
-			r.note(request, answer)
+		if err == nil && answer.StatusCode >= http.StatusBadRequest {
+			r.note(fmt.Sprint(answer.StatusCode))
 		}
 		return answer, err
 	})
 }
 
-func (r *requests) note(request *http.Request, answer *http.Response) {
-	what := request.Method + " pods"
-	if !strings.Contains(request.URL.Path, "/pods") {
-		what = request.Method + " " + path.Base(path.Dir(request.URL.Path))
-	}
+func (r *requests) note(what string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.counts[what]++
-	if answer.StatusCode >= http.StatusBadRequest {
-		r.counts[fmt.Sprint(answer.StatusCode)]++
-	}
 }
 
 // since is what was counted from now until the returned function is called.
