@@ -129,8 +129,9 @@ func (r *rig) expand(claim *corev1.PersistentVolumeClaim, size string) {
 	r.t.Helper()
 	want := resource.MustParse(size)
 	must(r.t, r.Get(r.t.Context(), client.ObjectKeyFromObject(claim), claim))
+	before := claim.DeepCopy()
 	claim.Spec.Resources.Requests[corev1.ResourceStorage] = want
-	must(r.t, r.Update(r.t.Context(), claim))
+	must(r.t, r.Patch(r.t.Context(), claim, client.MergeFrom(before))) // the controllers write too
 	r.eventually(func(ctx context.Context) error {
 		if err := r.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
 			return err
@@ -146,8 +147,9 @@ func (r *rig) expand(claim *corev1.PersistentVolumeClaim, size string) {
 func (r *rig) modify(claim *corev1.PersistentVolumeClaim, class string) {
 	r.t.Helper()
 	must(r.t, r.Get(r.t.Context(), client.ObjectKeyFromObject(claim), claim))
+	before := claim.DeepCopy()
 	claim.Spec.VolumeAttributesClassName = &class
-	must(r.t, r.Update(r.t.Context(), claim))
+	must(r.t, r.Patch(r.t.Context(), claim, client.MergeFrom(before))) // the controllers write too
 	r.eventually(func(ctx context.Context) error {
 		if err := r.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
 			return err
