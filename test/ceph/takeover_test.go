@@ -58,8 +58,8 @@ func (r *rig) provision(command []string, kubeconfig string, d *driver) *stage.P
 	defer output.Close() // the child has its own
 	program, err := stage.Launch(stage.Command{Path: command[0], Output: output, Args: append(command[1:len(command):len(command)],
 		"--csi-address=unix://"+d.socket, "--kubeconfig="+kubeconfig, "--timeout=30s", "--retry-interval-start=500ms", "--v=4",
-		"--leader-election", "--leader-election-namespace=default", "--leader-election-lease-duration=3s",
-		"--leader-election-renew-deadline=2s", "--leader-election-retry-period=500ms",
+		"--leader-election", "--leader-election-namespace=default", "--leader-election-lease-duration=9s",
+		"--leader-election-renew-deadline=8s", "--leader-election-retry-period=500ms",
 	)})
 	r.must(err)
 	r.Cleanup(program.Kill)
