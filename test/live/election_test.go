@@ -55,11 +55,14 @@ func (b *leaders) leader(name string) error {
 	return nil
 }
 
-// contend takes part in the election until end is called, which releases the lock.
+// contend takes part in the election until end is called, which releases the lock. It renews the
+// lease often, and has time to do so on a slow machine. The next leader may begin before Run has
+// the answer to its release, so end counts as the time at which the contender stops to lead.
 func (b *leaders) contend(t *testing.T, name string, lock resourcelock.Interface) (end func()) {
 	t.Helper()
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: lock, LeaseDuration: 2 * time.Second, RenewDeadline: time.Second, RetryPeriod: 200 * time.Millisecond, ReleaseOnCancel: true,
+		Lock: lock, LeaseDuration: 15 * time.Second, RenewDeadline: 14 * time.Second,
+		RetryPeriod: 200 * time.Millisecond, ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { b.enter(name) },
 			OnStoppedLeading: func() { b.leave(name) },
@@ -71,7 +74,7 @@ func (b *leaders) contend(t *testing.T, name string, lock resourcelock.Interface
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); elector.Run(ctx) }()
-	end = func() { cancel(); <-done }
+	end = func() { b.leave(name); cancel(); <-done }
 	t.Cleanup(end)
 	return end
 }
@@ -81,7 +84,7 @@ func (b *leaders) contend(t *testing.T, name string, lock resourcelock.Interface
 func TestUpgradeFromEndpoints(t *testing.T) {
 	api := rolestest.LiveCluster(t)
 	newest := func(args ...string) resourcelock.Interface {
-		p, err := parseProvisioner(t, append(args, "--leader-election-namespace=default", "--leader-election-renew-deadline=1s")...)
+		p, err := parseProvisioner(t, append(args, "--leader-election-namespace=default", "--leader-election-renew-deadline=14s")...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,6 +130,8 @@ func TestUpgradeFromEndpoints(t *testing.T) {
 		}
 		return nil
 	})
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	// v1 and v6 have different locks; there is one leader only while a contender with both takes part.
 	for _, crowd := range b.crowded {
 		if strings.Contains(crowd, "both") || strings.Contains(crowd, "other") {
