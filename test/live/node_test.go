@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	corev1 "k8s.io/api/core/v1"
@@ -98,7 +100,14 @@ func (p liveCluster) ourInstance(d *localDriver) {
 	p.Setenv("NODE_NAME", d.node) // for the check of the flags; the node itself is given below
 	role, _ := liveProvisioner(p.T, p.as("csi-provisioner"), d.plugin.serve(p.T), append(nodeDelays, "--leader-election-namespace="+process.SystemNamespace)...)
 	role.NodeDeployment.NodeName = d.node
+	started := make(chan struct{})
+	role.Started = func() { close(started) }
 	rolestest.InBackground(p.T, role.Run)
+	select { // an instance that starts late finds that the other one has taken all claims
+	case <-started:
+	case <-time.After(time.Minute):
+		p.Fatal("the instance does not start")
+	}
 }
 
 // upstreamProvisioner is the path of upstream's program. Without it the test is skipped.
@@ -131,6 +140,12 @@ func (p liveCluster) upstreamInstance(d *localDriver) {
 		if p.Failed() {
 			p.Log(log.Lines())
 		}
+	})
+	rolestest.Eventually(p.T, "upstream's program asks for the node", func() error {
+		if d.plugin.called("NodeGetInfo") == 0 { // its last call before it starts
+			return errors.New("not yet")
+		}
+		return nil
 	})
 }
 
