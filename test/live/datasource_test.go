@@ -1,7 +1,9 @@
 package live
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
 	"testing"
 
@@ -11,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/roles/datasource"
+	"github.com/purser-csi/purser/internal/telemetry"
 	"github.com/purser-csi/purser/test/rolestest"
 )
 
@@ -22,8 +25,12 @@ func TestDataSourceValidator(t *testing.T) {
 	v := datasource.New()
 	log := &rolestest.Log{}
 	v.Version, v.API, v.Log = "test", p.as("volume-data-source-validator"), log.Logger()
+	where := make(chan net.Addr, 1)
+	v.Listened = func(a net.Addr) { where <- a }
 	p.begin(v, &v.Started, quickly)
+	metrics := fmt.Sprintf("http://%s/metrics", <-where)
 	early := p.sourced("early", "Bye") // before the custom resource
+	p.sourced("waiting", "Hello")
 	if err := p.server.Install(t.Context(), filepath.Join("testdata", "volumepopulators.yaml")); err != nil {
 		t.Fatal(err)
 	}
@@ -34,6 +41,14 @@ func TestDataSourceValidator(t *testing.T) {
 	}}
 	rolestest.Eventually(t, "the custom resource is served", func() error { return p.user.Create(t.Context(), hello) })
 	rolestest.Eventually(t, "the early claim has its event", func() error { return p.unrecognized(early) })
+	rolestest.Eventually(t, "the cache has the VolumePopulator, and the waiting claim is checked again", func() error {
+		for _, m := range scrape(t, metrics)[telemetry.MetricDataSources.Name].GetMetric() {
+			if m.GetLabel()[0].GetValue() == "populator" {
+				return nil
+			}
+		}
+		return errors.New("not yet")
+	})
 	served, unserved := p.sourced("served", "Hello"), p.sourced("unserved", "Bye")
 	ofClaim := p.sourced("of-claim", "")
 	rolestest.Eventually(t, "the unserved claim has its event", func() error { return p.unrecognized(unserved) })
