@@ -77,12 +77,15 @@ func TestAttacherComparesWithTheDriver(t *testing.T) {
 		return nil
 	})
 	p.attachedWithoutError(lost)
-	d.compared(t)
-	calls := d.called("ControllerPublishVolume")
-	d.compared(t)
-	if n := d.called("ControllerPublishVolume"); n != calls {
-		t.Errorf("%d calls more after all is as it should be", n-calls)
-	}
+	// A comparison that began before the volume was published may still lead to a call.
+	rolestest.Eventually(t, "no call after all is as it should be", func() error {
+		calls := d.called("ControllerPublishVolume")
+		d.compared(t)
+		if n := d.called("ControllerPublishVolume"); n != calls {
+			return fmt.Errorf("%d calls more", n-calls)
+		}
+		return nil
+	})
 }
 
 func (p liveCluster) attachedWithoutError(va *storagev1.VolumeAttachment) {

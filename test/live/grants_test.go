@@ -140,7 +140,7 @@ func TestRevokedGrantLosesNoVolume(t *testing.T) {
 	for name, deleted := range map[string]bool{"H-46: the claim stays": false, "H-46: the claim is deleted": true} {
 		t.Run(name, func(t *testing.T) {
 			d := &copier{scriptedDriver: scriptedDriver{name: "copy.example"}}
-			called, goOn := make(chan struct{}, 10), make(chan struct{})
+			called, goOn := make(chan struct{}, 1000), make(chan struct{}) // room for all retries
 			d.create = func(r *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
 				called <- struct{}{}
 				select {

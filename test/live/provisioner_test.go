@@ -2,6 +2,7 @@ package live
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -86,13 +87,17 @@ func TestProvisionerProcess(t *testing.T) {
 		t.Error(err)
 	}
 	// ST-14: the informers of the standby run, and its work queue has had the claim.
-	warm := scrape(t, secondAt()+"/metrics")
-	if got := warm["purser_oldest_pending_claim_seconds"].GetMetric(); len(got) != 1 || got[0].GetLabel()[0].GetValue() != "nowhere" {
-		t.Errorf("pending: %v; want the class without an object, and not that of a claim that has its volume", got)
-	}
-	if got := value(warm["workqueue_adds_total"]); got == 0 {
-		t.Error("the standby's queues are empty")
-	}
+	rolestest.Eventually(t, "the standby has seen both claims", func() error { // its cache may be behind the leader's
+		warm := scrape(t, secondAt()+"/metrics")
+		got := warm["purser_oldest_pending_claim_seconds"].GetMetric()
+		if len(got) != 1 || got[0].GetLabel()[0].GetValue() != "nowhere" {
+			return fmt.Errorf("pending: %v; want the class without an object, and not that of a claim that has its volume", got)
+		}
+		if value(warm["workqueue_adds_total"]) == 0 {
+			return errors.New("the standby's queues are empty")
+		}
+		return nil
+	})
 
 	endFirst()
 	if err := holds(t, user, ""); err != nil {
