@@ -337,6 +337,7 @@ func TestChartControllersAtWork(t *testing.T) {
 			}
 		}
 	}
+	p.awaitGranted("purser-controllers", "controllers")
 	c.API = p.as("purser-controllers")
 	rolestest.InBackground(t, c.Run)
 	p.work()

@@ -56,7 +56,25 @@ func newLiveClusterOn(t *testing.T, server *cluster.Cluster) liveCluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return liveCluster{t, server, user, f}
+	p := liveCluster{t, server, user, f}
+	p.awaitGranted(lastRole, lastRole)
+	return p
+}
+
+// lastRole is the role whose manifest is applied last.
+const lastRole = "volume-data-source-validator"
+
+// awaitGranted waits until an account has the permissions of the manifests of roles. The API server
+// enforces a role some time after it is written, and refuses requests until then.
+func (p liveCluster) awaitGranted(account string, roles ...string) {
+	p.Helper()
+	for _, role := range roles {
+		wanted, err := process.ShippedPermissions(role, process.SystemNamespace)
+		if err != nil {
+			p.Fatal(err)
+		}
+		awaitMissing(p.T, p.as(account), process.PermissionCheck{Wanted: wanted}, nil)
+	}
 }
 
 func (p liveCluster) as(account string) *rest.Config {

@@ -21,6 +21,7 @@ import (
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile"
 	"github.com/purser-csi/purser/internal/roles/driver"
 	"github.com/purser-csi/purser/internal/roles/healthmonitor"
+	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/test/e2e/audit"
 	"github.com/purser-csi/purser/test/rolestest"
 	"github.com/purser-csi/purser/test/scripted"
@@ -226,6 +227,9 @@ func TestHealthMonitorWithoutStatus(t *testing.T) {
 			whole.ResourceVersion = ""
 			replaceRole(t, p.user, whole)
 		}
+		granted := []process.Permission{{Resource: "persistentvolumeclaims/status", Verb: "patch"}}
+		missing := granted[i:] // nothing with the whole role
+		awaitMissing(t, p.as(monitorAccount), process.PermissionCheck{Wanted: granted}, missing)
 		claim := p.monitored(tc.name, d.name)
 		d.is("h-"+tc.name, lostImage)
 		m, log := healthmonitor.New(), &rolestest.Log{}

@@ -103,7 +103,7 @@ func TestModifierChangesTheClassAndBack(t *testing.T) {
 		}
 	}
 	rolestest.Eventually(t, "both events", func() error { return p.events(claim, "VolumeModify", "VolumeModifySuccessful") })
-	mustWrite(t, p.asked(begin, p.mark(), "csi-resizer"), map[string]int{
+	p.mustWrite(begin, "csi-resizer", map[string]int{
 		"patch persistentvolumeclaims/status": 6, "patch persistentvolumes": 3,
 	}, 1)
 	if got := m.asked(); got != "[silver gold silver]" {
@@ -114,7 +114,7 @@ func TestModifierChangesTheClassAndBack(t *testing.T) {
 // RZ-H1: a class that is created after the claim named it. RZ-M11: one that the driver refuses, and
 // back.
 func TestModifierWaitsAndRollsBack(t *testing.T) {
-	p, m := modifying(t)
+	p, m := modifying(t, "--retry-interval-start=1h", "--retry-interval-max=1h") // no second call for the class refused
 	claim := p.boundPair("data", m.name)
 	p.name(claim, "late")
 	await(p, "the class is missing", claim, hasModifyStatus(corev1.PersistentVolumeClaimModifyVolumePending))

@@ -80,6 +80,7 @@ func planeWithSnapshots(t *testing.T) (p liveCluster, d *restoringDriver, stop f
 		})
 	}
 	role, log := p.plane("--csi-address="+d.serve(t), "--with-snapshotter", "--retry-interval-start=100ms")
+	p.awaitGranted("plane", "csi-snapshotter", "snapshot-controller")
 	end := rolestest.InBackground(t, role.Run)
 	stop = sync.OnceFunc(func() {
 		end()
@@ -147,27 +148,29 @@ func TestPlaneTakesSnapshots(t *testing.T) {
 	claim := p.planeClaim("data", nil)
 	d.finish(p.volumeOf(claim))
 	await(p, "its condition Unused is written", claim, isTracked)
-	begin := p.mark()
+	begin, _ := p.awaitLogged(0, statusOfPair, p.writes)
 	vs := p.takesOf("first", "data")
 	await(p, "the snapshot is ready", vs, isUsable)
-	takenAt := p.mark()
-	if diff := cmp.Diff(map[string]int{
+	want := map[string]int{
 		"patch volumesnapshots": 1, "create volumesnapshotcontents": 1, "patch volumesnapshotcontents/status": 1,
 		"patch volumesnapshots/status": 1,
-	}, p.writes(begin, takenAt)); diff != "" {
+	}
+	takenAt, got := p.awaitLogged(begin, want, p.writes)
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("writes of a snapshot:\n%s", diff)
 	}
 	restored := p.planeClaim("restored", fromSnapshot("first"))
 	await(p, "its condition Unused is written", restored, isTracked)
-	restoredAt := p.mark()
-	if got := p.writes(takenAt, restoredAt); got["update volumesnapshots"]+got["patch volumesnapshots"] > 0 ||
-		got["create persistentvolumes"] != 1 {
+	restoredAt, got := p.awaitLogged(takenAt, statusOfPair, p.writes)
+	if got["update volumesnapshots"]+got["patch volumesnapshots"] > 0 || got["create persistentvolumes"] != 1 {
 		t.Errorf("writes of a restore: %v", got)
 	}
 	p.removeSnapshot(vs, claim)
-	if diff := cmp.Diff(map[string]int{
+	want = map[string]int{
 		"delete volumesnapshotcontents": 1, "patch volumesnapshotcontents": 1, "patch volumesnapshots": 1,
-	}, p.writes(restoredAt, p.mark())); diff != "" {
+	}
+	_, got = p.awaitLogged(restoredAt, want, p.writes)
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("writes of a deletion:\n%s", diff)
 	}
 	if d.called("CreateSnapshot") != 1 || d.called("DeleteSnapshot") != 1 {

@@ -31,6 +31,7 @@ func (p liveCluster) plane(args ...string) (role *plane.Plane, log *rolestest.Lo
 	if err := p.setup.Apply(p.Context(), manifest.Name(), manifest); err != nil {
 		p.Fatal(err)
 	}
+	p.awaitGranted("plane", "controllers", "csi-provisioner", "csi-resizer")
 	role = plane.New()
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	role.AddFlags(flags)
@@ -60,7 +61,7 @@ func TestPlaneProcess(t *testing.T) {
 	first := p.claim("first", new("deck"))
 	await(p, "the first claim is bound", first, isTracked) // the requests of the start have been sent by now
 
-	begin := p.mark()
+	begin, _ := p.awaitLogged(0, statusOfPair, p.writes)
 	var claims []*corev1.PersistentVolumeClaim
 	for i := range many {
 		claims = append(claims, p.claim(fmt.Sprintf("claim-%d", i), new("deck")))
@@ -68,8 +69,7 @@ func TestPlaneProcess(t *testing.T) {
 	for _, claim := range claims {
 		await(p, "bound, and its condition Unused is written", claim, isTracked)
 	}
-	bound := p.mark()
-	mustWrite(t, p.asked(begin, bound, "plane"), map[string]int{
+	bound := p.mustWrite(begin, "plane", map[string]int{
 		"create persistentvolumes": many, "patch persistentvolumes/status": many, "patch persistentvolumeclaims": many,
 		"patch persistentvolumeclaims/status": many, // the phase with the condition Unused
 	}, many)
@@ -82,7 +82,7 @@ func TestPlaneProcess(t *testing.T) {
 		pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: claim.Spec.VolumeName}}
 		rolestest.Eventually(t, "the volume is gone", func() error { return p.gone(pv) })
 	}
-	mustWrite(t, p.asked(bound, p.mark(), "plane"), map[string]int{
+	p.mustWrite(bound, "plane", map[string]int{
 		"patch persistentvolumeclaims": many, "patch persistentvolumes/status": many,
 		"delete persistentvolumes": many, "patch persistentvolumes": many,
 	}, many)
@@ -97,33 +97,69 @@ func TestPlaneProcess(t *testing.T) {
 	}
 }
 
-// mustWrite compares the requests with those expected. It leaves out events and requests that many
-// claims share: the leases of the election and of the journal, and the lists of pods by the
-// protection of claims.
-func mustWrite(t *testing.T, asked audit.Tally, want map[string]int, many int) {
-	t.Helper()
-	got, shared := map[string]int{}, map[string]int{}
-	for request, answers := range asked.Where(func(r audit.Request) bool { return r.Verb != "watch" && !r.IsEvent() && !r.IsDiscovery() }) {
-		kind := request.Verb + " " + request.Resource
-		if request.Resource == "selfsubjectaccessreviews" { // sent once at the start
-			continue
+// statusOfPair are the last writes for a claim and its volume that are bound.
+var statusOfPair = map[string]int{"patch persistentvolumeclaims/status": 1, "patch persistentvolumes/status": 1}
+
+// awaitLogged waits until the audit log has the requests of want since a mark: another client can
+// see the effect of a request before the log has it. It returns a mark after them, and the counts
+// up to there, which may be larger.
+func (p liveCluster) awaitLogged(
+	from audit.Mark, want map[string]int, count func(from, to audit.Mark) map[string]int,
+) (to audit.Mark, got map[string]int) {
+	p.Helper()
+	rolestest.Eventually(p.T, "the requests are in the audit log", func() error {
+		to = p.mark()
+		got = count(from, to)
+		for request, n := range want {
+			if got[request] < n {
+				return fmt.Errorf("%d times %s, want %d; all are %v", got[request], request, n, got)
+			}
 		}
-		if request.Resource == "leases" || kind == "list pods" {
-			shared[kind] += answers.All()
-			continue
-		}
-		got[kind] += answers.All()
-	}
+		return nil
+	})
+	return to, got
+}
+
+// mustWrite compares the requests of an account since a mark with those expected, and returns a mark
+// after them. It leaves out events and requests that many claims share: the leases of the election
+// and of the journal, and the lists of pods by the protection of claims.
+func (p liveCluster) mustWrite(from audit.Mark, account string, want map[string]int, many int) (to audit.Mark) {
+	p.Helper()
+	var shared map[string]int
+	to, got := p.awaitLogged(from, want, func(from, to audit.Mark) (got map[string]int) {
+		got, shared = requestsOf(p.asked(from, to, account))
+		return got
+	})
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("requests:\n%s", diff)
+		p.Errorf("requests:\n%s", diff)
 	}
-	t.Logf("for %d claims: %v, and shared %v; how much is shared depends on how fast they come", many, got, shared)
+	p.Logf("for %d claims: %v, and shared %v; how much is shared depends on how fast they come", many, got, shared)
 	if shared["list pods"] > many {
-		t.Errorf("the %d claims cost more than a list of pods each: %v", many, shared)
+		p.Errorf("the %d claims cost more than a list of pods each: %v", many, shared)
 	}
-	if vain := asked.Answered(401, 403, 404, 409); vain > 0 {
-		t.Errorf("%d requests in vain: %v", vain, asked)
+	if asked := p.asked(from, to, account); asked.Answered(401, 403, 404, 409) > 0 {
+		p.Errorf("requests in vain: %v", asked)
 	}
+	return to
+}
+
+// requestsOf counts requests, those that many claims share apart.
+func requestsOf(asked audit.Tally) (own, shared map[string]int) {
+	own, shared = map[string]int{}, map[string]int{}
+	for request, answers := range asked {
+		if request.Verb == "watch" || request.IsEvent() || request.IsDiscovery() {
+			continue
+		}
+		kind := request.Verb + " " + request.Resource
+		switch {
+		case request.Resource == "selfsubjectaccessreviews": // sent once at the start
+		case request.Resource == "leases" || kind == "list pods":
+			shared[kind] += answers.All()
+		default:
+			own[kind] += answers.All()
+		}
+	}
+	return own, shared
 }
 
 func TestPlaneValidatesBothParts(t *testing.T) {

@@ -120,7 +120,7 @@ func TestResizerExpands(t *testing.T) {
 		t.Errorf("the PersistentVolume has %s, %v", pv.Spec.Capacity.Storage(), err)
 	}
 	rolestest.Eventually(t, "both events of the expansion", func() error { return p.events(claim, "Resizing", "VolumeResizeSuccessful") })
-	mustWrite(t, p.asked(begin, p.mark(), "csi-resizer"), map[string]int{
+	p.mustWrite(begin, "csi-resizer", map[string]int{
 		"patch persistentvolumeclaims/status": 2, "patch persistentvolumes": 1,
 	}, 1)
 	if calls := d.called("ControllerExpandVolume"); calls != 1 {
@@ -240,11 +240,11 @@ func TestPlaneExpands(t *testing.T) {
 	await(p, "the volume is bound", &corev1.PersistentVolume{ObjectMeta: metav1Name(claim.Spec.VolumeName)}, func(pv *corev1.PersistentVolume) bool {
 		return pv.Status.Phase == corev1.VolumeBound
 	})
-	begin := p.mark()
+	begin, _ := p.awaitLogged(0, statusOfPair, p.writes)
 	p.ask(claim, "2Gi")
 	await(p, "the claim has 2Gi", claim, hasSize("2Gi"))
 	rolestest.Eventually(t, "the events of csi-resizer", func() error { return p.events(claim, "Resizing", "VolumeResizeSuccessful") })
-	mustWrite(t, p.asked(begin, p.mark(), "plane"), map[string]int{
+	p.mustWrite(begin, "plane", map[string]int{
 		"patch persistentvolumeclaims/status": 2, "patch persistentvolumes": 1,
 	}, 1)
 	if calls := d.called("ControllerExpandVolume"); calls != 1 {
