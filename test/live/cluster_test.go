@@ -136,15 +136,19 @@ func (p liveCluster) volume(name, class string, edit func(*corev1.PersistentVolu
 // claim creates a claim of a class; nil for none.
 func (p liveCluster) claim(name string, class *string) *corev1.PersistentVolumeClaim {
 	p.Helper()
-	claim := &corev1.PersistentVolumeClaim{
+	claim := claimOf(name, class)
+	p.create(claim)
+	return claim
+}
+
+func claimOf(name string, class *string) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			StorageClassName: class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 		},
 	}
-	p.create(claim)
-	return claim
 }
 
 // await reads the object until holds returns true.

@@ -47,21 +47,19 @@ func (p liveCluster) ask(claim *corev1.PersistentVolumeClaim, size string) {
 	}
 }
 
-// boundPair writes a claim of 1Gi and its volume as a binder leaves them.
+// boundPair writes a claim of 1Gi and its volume as a binder leaves them. The claim names the volume
+// from the start, so that a provisioner which runs meanwhile provisions none.
 func (p liveCluster) boundPair(name, driver string) *corev1.PersistentVolumeClaim {
 	p.Helper()
-	claim := p.claim(name, new("growing"))
+	claim := claimOf(name, new("growing"))
+	claim.Spec.VolumeName = "pv-" + name
+	p.create(claim)
 	p.create(&corev1.PersistentVolume{ObjectMeta: metav1Name("pv-" + name), Spec: corev1.PersistentVolumeSpec{
 		Capacity: claim.Spec.Resources.Requests, AccessModes: claim.Spec.AccessModes, StorageClassName: "growing",
 		ClaimRef:               &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: claim.Namespace, Name: name, UID: claim.UID},
 		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: "h-" + name}},
 	}})
 	before := claim.DeepCopy()
-	claim.Spec.VolumeName = "pv-" + name
-	if err := p.user.Patch(p.Context(), claim, client.MergeFrom(before)); err != nil {
-		p.Fatal(err)
-	}
-	before = claim.DeepCopy()
 	claim.Status.Phase, claim.Status.Capacity, claim.Status.AccessModes = corev1.ClaimBound, claim.Spec.Resources.Requests, claim.Spec.AccessModes
 	if err := p.user.Status().Patch(p.Context(), claim, client.MergeFrom(before)); err != nil {
 		p.Fatal(err)
@@ -235,8 +233,10 @@ func TestPlaneExpands(t *testing.T) {
 	rolestest.InBackground(t, plane.Run)
 	p.create(&storagev1.StorageClass{ObjectMeta: metav1Name("growing"), Provisioner: d.name, AllowVolumeExpansion: new(true)})
 	claim := p.boundPair("data", d.name)
-	await(p, "the claim is bound, and its condition Unused is written", claim, isTracked)
-	// The binder writes the volume's phase, in any order with the condition.
+	await(p, "the binder has ended, and the condition Unused is written", claim, func(c *corev1.PersistentVolumeClaim) bool {
+		return isTracked(c) && c.Annotations[names.AnnBindCompleted] != ""
+	})
+	// The binder writes the volume's phase, in any order with the claim.
 	await(p, "the volume is bound", &corev1.PersistentVolume{ObjectMeta: metav1Name(claim.Spec.VolumeName)}, func(pv *corev1.PersistentVolume) bool {
 		return pv.Status.Phase == corev1.VolumeBound
 	})
