@@ -148,8 +148,8 @@ func TestNodeStatusOfManyAttaches(t *testing.T) {
 	if len(writes) != 0 {
 		t.Errorf("%d more writes of a node to which a volume is attached", len(writes))
 	}
-	for len(writes) == 0 { // a wait that has read the time before a step begins after it
-		r.clock.Step(attachment.ListSpacing)
+	for len(writes) == 0 { // small steps: the next volume must wait, whatever step the write was seen after
+		r.clock.Step(attachment.ListSpacing / 20)
 		time.Sleep(time.Millisecond)
 	}
 	<-writes
