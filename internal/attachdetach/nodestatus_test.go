@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -112,7 +113,9 @@ func TestNodeStatusOnAStaleNode(t *testing.T) {
 
 // 4.6: while further volumes are attached to a node, its list is written once in a while; the last
 // volume, a detach, and the first volume of another node do not wait.
-func TestNodeStatusOfManyAttaches(t *testing.T) {
+func TestNodeStatusOfManyAttaches(t *testing.T) { synctest.Test(t, manyAttaches) }
+
+func manyAttaches(t *testing.T) {
 	writes := make(chan string, 10)
 	r := newRig(t, interceptor.Funcs{
 		SubResourcePatch: func(
@@ -138,8 +141,9 @@ func TestNodeStatusOfManyAttaches(t *testing.T) {
 		go set("a", n+1, present)
 	}
 	held := func(n int) {
-		for r.waitingFor("a") < n || !r.clock.HasWaiters() {
-			time.Sleep(time.Millisecond)
+		synctest.Wait() // the writer has looked at all of them, and waits for the clock
+		if got := r.waitingFor("a"); got != n {
+			t.Errorf("%d volumes wait for the write, want %d", got, n)
 		}
 	}
 	held(3)
@@ -148,10 +152,7 @@ func TestNodeStatusOfManyAttaches(t *testing.T) {
 	if len(writes) != 0 {
 		t.Errorf("%d more writes of a node to which a volume is attached", len(writes))
 	}
-	for len(writes) == 0 { // small steps: the next volume must wait, whatever step the write was seen after
-		r.clock.Step(attachment.ListSpacing / 20)
-		time.Sleep(time.Millisecond)
-	}
+	r.clock.Step(attachment.ListSpacing)
 	<-writes
 	go set("a", 4, present)
 	held(1)
@@ -168,7 +169,7 @@ func TestNodeStatusOfManyAttaches(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if len(writes) > 1 || len(r.lists("a")) != 6 { // v5 does not wait for v6 if it is looked at again before it comes
+	if len(writes) != 0 || len(r.lists("a")) != 6 {
 		t.Errorf("%d more writes, and the node lists %v", len(writes), r.lists("a"))
 	}
 }

@@ -125,7 +125,8 @@ func TestDriverIsWaitedFor(t *testing.T) {
 				d.probes = []func(context.Context) (*csi.ProbeResponse, error){tc.first, says(tc.last, nil)}
 			})
 			var told []string
-			if err := dial(t, d, time.Second).WaitReady(t.Context(), func(err error) { told = append(told, err.Error()) }); err != nil {
+			note := func(err error) { told = append(told, err.Error()) }
+			if err := dial(t, d, time.Second).WaitReady(t.Context(), note); err != nil {
 				t.Fatal(err)
 			}
 			if len(told) != 1 || !strings.Contains(told[0], tc.failed) {

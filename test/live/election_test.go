@@ -84,7 +84,9 @@ func (b *leaders) contend(t *testing.T, name string, lock resourcelock.Interface
 func TestUpgradeFromEndpoints(t *testing.T) {
 	api := rolestest.LiveCluster(t)
 	newest := func(args ...string) resourcelock.Interface {
-		p, err := parseProvisioner(t, append(args, "--leader-election-namespace=default", "--leader-election-renew-deadline=14s")...)
+		p, err := parseProvisioner(t, append(
+			args, "--leader-election-namespace=default", "--leader-election-renew-deadline=14s",
+		)...)
 		if err != nil {
 			t.Fatal(err)
 		}

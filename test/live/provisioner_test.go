@@ -91,7 +91,9 @@ func TestProvisionerProcess(t *testing.T) {
 		warm := scrape(t, secondAt()+"/metrics")
 		got := warm["purser_oldest_pending_claim_seconds"].GetMetric()
 		if len(got) != 1 || got[0].GetLabel()[0].GetValue() != "nowhere" {
-			return fmt.Errorf("pending: %v; want the class without an object, and not that of a claim that has its volume", got)
+			return fmt.Errorf(
+				"pending: %v; want the class without an object, and not that of a claim that has its volume", got,
+			)
 		}
 		if value(warm["workqueue_adds_total"]) == 0 {
 			return errors.New("the standby's queues are empty")

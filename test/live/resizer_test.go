@@ -237,7 +237,8 @@ func TestPlaneExpands(t *testing.T) {
 		return isTracked(c) && c.Annotations[names.AnnBindCompleted] != ""
 	})
 	// The binder writes the volume's phase, in any order with the claim.
-	await(p, "the volume is bound", &corev1.PersistentVolume{ObjectMeta: metav1Name(claim.Spec.VolumeName)}, func(pv *corev1.PersistentVolume) bool {
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1Name(claim.Spec.VolumeName)}
+	await(p, "the volume is bound", pv, func(pv *corev1.PersistentVolume) bool {
 		return pv.Status.Phase == corev1.VolumeBound
 	})
 	begin, _ := p.awaitLogged(0, statusOfPair, p.writes)
